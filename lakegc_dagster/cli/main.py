@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong settings or usage, 130 ended by
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import time
@@ -67,6 +68,8 @@ def main() -> None:
       lakegc what-if my-repo          what other rules would let go
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    # At its end Python would look through all of them once more, for half a second.
+    atexit.register(gc.freeze)
 
 
 main.add_command(rules)

@@ -457,6 +457,8 @@ class Namespace:
             inside, cut = nothing, addresses
             for form in self._local_forms:
                 here = own & ~inside & _mask(pc.starts_with(addresses, f"local://{form}"))
+                if not here.any():
+                    continue
                 inside = inside | here
                 cut = pc.if_else(
                     pa.array(here), pc.utf8_slice_codeunits(addresses, len(f"local://{form}")), cut

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import overload
 
+from spark_core.graveler import Timestamp
 from spark_core.model import Commit
 
 
@@ -57,6 +59,33 @@ class RefsDump:
     commits_metarange_id: str
     branches_metarange_id: str
     tags_metarange_id: str
+
+
+class Instants(Sequence[datetime | None]):
+    """Dates of many entries, each made when it is asked for: most readers ask for none.
+
+    Args:
+        seconds: Unix seconds that clients set; None for no date. A date beyond what `datetime`
+            holds is clamped.
+    """
+
+    def __init__(self, seconds: Sequence[int | None]) -> None:
+        self._seconds = seconds
+
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    @overload
+    def __getitem__(self, at: int) -> datetime | None: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Instants: ...
+
+    def __getitem__(self, at: int | slice) -> datetime | Instants | None:
+        if isinstance(at, slice):
+            return Instants(self._seconds[at])
+        seconds = self._seconds[at]
+        return None if seconds is None else Timestamp(seconds).instant()
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain, islice
 from threading import Lock
 
 from spark_core.errors import IncompleteReadError
@@ -81,8 +84,9 @@ def addresses_on(
             left go to `unasked` instead.
         NotFoundError: If the ref is not there.
     """
-    found = entries_on(server, repository_id, ref, paths, budget=budget, unasked=unasked)
-    return ((path, physical_address) for path, physical_address, _ in found)
+    wanted = set(paths)
+    for listed in _pages_with(server, repository_id, ref, wanted, budget=budget, unasked=unasked):
+        yield from [pair for pair in listed.entries if pair[0] in wanted or _UNREADABLE in pair[0]]
 
 
 def entries_on(
@@ -96,19 +100,32 @@ def entries_on(
 ) -> Iterator[tuple[str, str, datetime | None]]:
     """Do `addresses_on`, with the date of each entry; None where the server says none."""
     wanted = set(paths)
-    not_asked = set() if unasked is None else unasked
-    left = sorted(wanted, key=lambda path: _certain(path).encode())
-    after = ""
-    while left:
-        if budget is not None and not budget.take():
-            not_asked.update(left)
-            return
-        after = max(after, just_before(_certain(left[0])), key=str.encode)
-        listed = server.list_entries(repository_id, ref, after=after)
+    for listed in _pages_with(server, repository_id, ref, wanted, budget=budget, unasked=unasked):
         dates = listed.dates or [None] * len(listed.entries)
         for (path, physical_address), date in zip(listed.entries, dates, strict=True):
             if path in wanted or _UNREADABLE in path:
                 yield path, physical_address, date
+
+
+def _pages_with(
+    server: LakeFSServer,
+    repository_id: str,
+    ref: str,
+    wanted: AbstractSet[str],
+    *,
+    budget: CallBudget | None,
+    unasked: set[str] | None,
+) -> Iterator[EntriesPage]:
+    """Yield the pages of a listing that together have all wanted paths; see `addresses_on`."""
+    not_asked = set() if unasked is None else unasked
+    left, after = _Left.of(wanted), ""
+    while left:
+        if budget is not None and not budget.take():
+            not_asked.update(left)
+            return
+        after = max(after, just_before(left.first), key=str.encode)
+        listed = server.list_entries(repository_id, ref, after=after)
+        yield listed
         if not listed.has_more:
             return
         shown = listed.entries[-1][0]
@@ -120,7 +137,47 @@ def entries_on(
                 return
             raise _stuck(repository_id, ref, shown, after)
         after = reached
-        left = [path for path in left if not _is_behind(after, path)]
+        left = left.behind(after)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """Paths that are not listed yet; characters sort as their UTF-8 does.
+
+    Attributes:
+        plain: Paths that are shown as they are, sorted.
+        begin: How many of those were listed.
+        unreadable: Paths that are no UTF-8. Where each sorts behind its beginning is unknown.
+    """
+
+    plain: Sequence[str]
+    begin: int
+    unreadable: Sequence[str]
+
+    @classmethod
+    def of(cls, paths: Iterable[str]) -> _Left:
+        ordered = sorted(paths)
+        unreadable = [path for path in ordered if _UNREADABLE in path]
+        plain = [path for path in ordered if _UNREADABLE not in path] if unreadable else ordered
+        return cls(plain, 0, unreadable)
+
+    def __bool__(self) -> bool:
+        return self.begin < len(self.plain) or bool(self.unreadable)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(islice(self.plain, self.begin, None), self.unreadable)
+
+    @property
+    def first(self) -> str:
+        """The certain beginning of all of them that sorts first."""
+        plain = self.plain[self.begin : self.begin + 1]
+        return min(chain(plain, map(_certain, self.unreadable)))
+
+    def behind(self, reached: str) -> _Left:
+        """Return what is left when every path up to one is listed."""
+        begin = bisect_right(self.plain, reached, self.begin)
+        unreadable = [path for path in self.unreadable if not _is_behind(reached, path)]
+        return _Left(self.plain, begin, unreadable)
 
 
 def pages_of(
@@ -178,9 +235,7 @@ def _reached(listed: EntriesPage) -> str:
 
 
 def _is_behind(reached: str, path: str) -> bool:
-    """Say whether every path that is shown like this one has been listed."""
-    if _UNREADABLE not in path:
-        return path.encode() <= reached.encode()
+    """Say whether every path has been listed that is shown like this one, which is no UTF-8."""
     certain = _certain(path)
     return reached.encode() > certain.encode() and not reached.startswith(certain)
 

@@ -44,7 +44,7 @@ from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
 from spark_core.lakefs.answer_types import PreparedUncommitted
-from spark_core.lakefs.entries import entries_on
+from spark_core.lakefs.entries import addresses_on, entries_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.side_by_side import side_by_side
@@ -62,6 +62,12 @@ MAX_ROUNDS = 5
 
 # Path, absolute physical address and date of staged entries.
 StagedEntries = list[tuple[str, str, datetime | None]]
+
+# Yields rows of what is staged on a branch, and finds the entries of some of its paths.
+_RowsOn = Callable[[LakeFSServer, str, str], Iterator[pa.RecordBatch]]
+_LookUp = Callable[
+    [LakeFSServer, str, str, Iterable[str]], Iterable[tuple[str, str, datetime | None]]
+]
 
 # Staged paths that are looked up, and held, at once for each branch that is being read.
 LOT = 10_000
@@ -176,8 +182,8 @@ def diff_addresses(
         IncompleteReadError: If a branch that is listed cannot be read, or an
             entry of a diff cannot be looked up.
     """
-    made = partial(_addresses, namespace)
-    return _read_branches(server, repository, made, keep, at_once=at_once, turns=turns)
+    rows_on = partial(_rows_on, _undated, partial(_addresses, namespace))
+    return _read_branches(server, repository, rows_on, keep, at_once=at_once, turns=turns)
 
 
 def diff_names(
@@ -204,20 +210,21 @@ def diff_names(
     Raises:
         LakegcError: As for `diff_addresses`.
     """
-    return _read_branches(server, repository, make, keep, at_once=at_once, turns=None)
+    rows_on = partial(_rows_on, entries_on, make)
+    return _read_branches(server, repository, rows_on, keep, at_once=at_once, turns=None)
 
 
 def _read_branches(
     server: LakeFSServer,
     repository: Repository,
-    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    rows_on: _RowsOn,
     keep: Callable[[pa.RecordBatch], None],
     *,
     at_once: int,
     turns: Turns | None,
 ) -> DiffsRead:
     rows, done, gone, chosen = 0, set[str](), set[str](), turns or _EachOne()
-    ask = partial(_read_branch, server, repository.id, make, chosen)
+    ask = partial(_read_branch, server, repository.id, rows_on, chosen)
     names = chosen.order(_branch_names(server, repository))
     for _ in range(MAX_ROUNDS):
         lost: set[str] = set()
@@ -248,7 +255,7 @@ def _read_branches(
 def _read_branch(
     server: LakeFSServer,
     repository_id: str,
-    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    rows_on: _RowsOn,
     turns: Turns,
     branch: str,
 ) -> Iterator[pa.RecordBatch | bool]:
@@ -260,8 +267,7 @@ def _read_branch(
         yield True
         return
     try:
-        for entries in _staged_on(server, repository_id, branch):
-            yield make(branch, entries)
+        yield from rows_on(server, repository_id, branch)
     except NotFoundError:
         yield False
     else:
@@ -276,8 +282,11 @@ def resolved(namespace: Namespace, entries: StagedEntries) -> pa.StringArray:
     """
     full = pa.array([int(AddressType.FULL)] * len(entries), pa.int32())
     absolute = pa.array([physical_address for _, physical_address, _ in entries], pa.string())
-    another_name = pc.if_else(may_be_own(absolute), absolute, None)
-    return pc.coalesce(namespace.relative_batch(absolute, full), another_name)
+    relative = namespace.relative_batch(absolute, full)
+    if not relative.null_count:
+        return relative
+    outside = pc.if_else(relative.is_null(), absolute, None)
+    return pc.coalesce(relative, pc.if_else(may_be_own(outside), outside, None))
 
 
 def _addresses(namespace: Namespace, _branch: str, entries: StagedEntries) -> pa.RecordBatch:
@@ -287,11 +296,31 @@ def _addresses(namespace: Namespace, _branch: str, entries: StagedEntries) -> pa
     return pa.record_batch([relative, created], schema=STAGED_ADDRESSES)
 
 
-def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[StagedEntries]:
+def _rows_on(
+    look_up: _LookUp,
+    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    server: LakeFSServer,
+    repository_id: str,
+    branch: str,
+) -> Iterator[pa.RecordBatch]:
+    for entries in _staged_on(look_up, server, repository_id, branch):
+        yield make(branch, entries)
+
+
+def _undated(
+    server: LakeFSServer, repository_id: str, ref: str, paths: Iterable[str]
+) -> StagedEntries:
+    found = addresses_on(server, repository_id, ref, paths)
+    return [(path, physical_address, None) for path, physical_address in found]
+
+
+def _staged_on(
+    look_up: _LookUp, server: LakeFSServer, repository_id: str, branch: str
+) -> Iterator[StagedEntries]:
     """List the entries in a branch's diff; the diff itself has no addresses."""
     missing: set[str] = set()
     for lot in _lots(_changed_paths(server, repository_id, branch)):
-        found = list(entries_on(server, repository_id, branch, lot))
+        found = list(look_up(server, repository_id, branch, lot))
         yield found
         missing |= lot - {path for path, *_ in found}
     for _ in range(_LOOK_UPS):
@@ -300,7 +329,7 @@ def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterato
         # An entry that was reset or deleted since is no longer in the diff. One that is still in it
         # may have been deleted and staged again.
         missing = _still_changed(server, repository_id, branch, missing)
-        found = list(entries_on(server, repository_id, branch, missing))
+        found = list(look_up(server, repository_id, branch, missing))
         yield found
         missing -= {path for path, *_ in found}
     hidden = _still_changed(server, repository_id, branch, missing)

@@ -422,9 +422,8 @@ class LakeFSServer:
             **where,
         )
         body = Body.of(call, answer)
-        results = body.parts("results")
-        entries = [(entry.text("path"), entry.text("physical_address")) for entry in results]
-        dates = [entry.any_instant("mtime") if entry.has("mtime") else None for entry in results]
+        entries = list(body.pairs("results", "path", "physical_address"))
+        dates = body.instants("results", "mtime")
         has_more = body.part("pagination").flag("has_more")
         if has_more and not entries:
             raise unreadable(
@@ -510,7 +509,7 @@ class LakeFSServer:
             f"uncommitted changes of branch {branch}",
             "fs:ListObjects",
         )
-        for body in self._listed(
+        for page in self._pages(
             call,
             self._branches.diff_branch_with_http_info,
             repository_id,
@@ -518,7 +517,7 @@ class LakeFSServer:
             first_page=first_page,
             **_under(prefix),
         ):
-            yield body.text("path"), body.text("type")
+            yield from page.pairs("results", "path", "type")
 
     def _on(self, repository_id: str, name: str, what: str, action: str) -> Call:
         if not repository_id:
@@ -535,7 +534,21 @@ class LakeFSServer:
         first_page: int = _PAGE,
         **options: Any,
     ) -> Iterator[Body]:
+        """Read a list row by row, only as far as the caller iterates; see `_pages`."""
+        for page in self._pages(call, method, *arguments, first_page=first_page, **options):
+            yield from page.parts("results")
+
+    def _pages(
+        self,
+        call: Call,
+        method: Callable[..., ApiResponse],
+        *arguments: str,
+        first_page: int = _PAGE,
+        **options: Any,
+    ) -> Iterator[Body]:
         """Read a list page by page, only as far as the caller iterates.
+
+        A page is yielded before it is asked where the list continues.
 
         Raises:
             IncompleteReadError: If the list has no end, or a page does not say where to continue.
@@ -549,7 +562,7 @@ class LakeFSServer:
                 call, method, *arguments, amount=amount, **where, **options
             )
             body = Body.of(call, answer)
-            yield from body.parts("results")
+            yield body
             pagination = body.part("pagination")
             if not pagination.flag("has_more"):
                 return

@@ -95,6 +95,8 @@ _HASHES_OF_A_CORE = 20_000
 
 # Hashes of listed objects, and of ranges that were read, that the driver of an optimized run holds.
 _MOST_HELD = 1_000_000
+# References that it passes for each row that it may hold: Spark's start would take longer.
+_PASSING_ROWS = 400
 
 
 @dataclass
@@ -285,10 +287,12 @@ def _meeting(
     Returns:
         Columns of `_REFERENCES`, and how many references were left out.
     """
+    rows = sum(part.rows for _, part in references)
     found = run_tasks(
         lambda: run.spark,
         _together(references),
         partial(_meet, read, np.unique(_numbers(listed["address_hash"]))),
+        is_small=rows <= _PASSING_ROWS * reading.DRIVER_ROWS,
     )
     return (
         pa.concat_tables([_REFERENCES.empty_table(), *(table for table, _ in found)]),

@@ -78,15 +78,22 @@ def namespace_slices(run: Run) -> Draft:
         return _of_inventory(run, began, answers, base)
     there, direct = run.store.children(DATA)
     slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
-    few = _few(run, slices, direct)
-    if few is None:
+    # No executor would list the slices of one task sooner, and few objects changed since a base.
+    is_one_task = (
+        isinstance(base, Base) and len(slices) <= run.options.read_threads and not run.options.flat
+    )
+    few = None if is_one_task else _few(run, slices, direct)
+    if few is None and not is_one_task:
         run.environment.start_spark()
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
         # Old servers put every object there, so the driver does not list it.
         tasks.append(_Listing(root=True))
     by_tasks = Source(
-        lambda: run.spark, tasks, partial(_read, run.store, run.limits, run.options.read_threads)
+        lambda: run.spark,
+        tasks,
+        partial(_read, run.store, run.limits, run.options.read_threads),
+        is_small=is_one_task,
     )
     listed_by_driver = Counter(run.store.requests)
 

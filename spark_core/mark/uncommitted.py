@@ -28,9 +28,15 @@ from spark_core.run import Run
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
 
-# Addresses of diffs that the driver holds, and sends with the tasks. More are written into the
-# run's folder.
-HELD = 10_000
+# Addresses of diffs that the driver holds until their number is known, and that it sends with the
+# tasks. More are written into the run's folder.
+HELD, SENT = 250_000, 10_000
+
+# The driver reads so many bytes of files itself, row by row: Spark's start takes the CPU of four
+# million rows.
+_DRIVER_BYTES = 2**26
+# Rows that it reads for each that it may hold.
+_PASSING_ROWS = 200
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
@@ -83,7 +89,7 @@ class Staged:
 
     Attributes:
         tasks: Input of the executors.
-        is_small: Whether all of it is within `tables.DRIVER_BYTES`, and the driver may read it.
+        is_small: Whether a mark's driver reads it sooner than it starts Spark.
         read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, for one of the
             tasks; counts into its figures.
         figures: Says how they were read, from the figures of all tasks.
@@ -126,7 +132,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         for scan in scans
         for key, size in uncommitted_files(run.store, scan, prefix).items()
     }
-    diffs = Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
+    diffs = Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key), held=HELD)
     try:
         read = diff_addresses(
             run.server,
@@ -136,6 +142,15 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
             at_once=run.options.branches_at_once,
             turns=parts,
         )
+        written = sum(files.values()) + sum(part.size_bytes for part in diffs.parts)
+        # A second look of a sweep is read by executors, however small it is.
+        is_small = (
+            parts is None
+            and written <= _DRIVER_BYTES
+            and len(files) + read.rows <= _PASSING_ROWS * reading.DRIVER_ROWS
+        )
+        if not is_small:
+            diffs.put_down(SENT)
     except BaseException:
         # This also runs for a mark that was interrupted: nobody else knows of these files.
         diffs.close()
@@ -144,12 +159,6 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
     sources = [*files, *diffs.parts, *diffs.held]
     tasks = dealt(
         sources, min(-(-len(sources) // run.options.read_threads), run.options.range_partitions)
-    )
-    rows_here = len(files) + sum(batch.num_rows for batch in diffs.held)
-    is_small = (
-        not diffs.parts
-        and rows_here <= reading.DRIVER_ROWS
-        and sum(files.values()) <= reading.DRIVER_BYTES
     )
     figures = partial(_figures, scans, len(files), read)
     return Staged(tasks, is_small, partial(_read, run.store), figures, diffs.close)
@@ -183,25 +192,38 @@ class Diffs:
         store: Rooted at the namespace.
         folder: Folder of the files.
         schema: Columns of the rows.
+        held: So many rows go to a file.
     """
 
     def __init__(
-        self, store: ObjectStore, folder: str, schema: pa.Schema = schemas.STAGED_ADDRESSES
+        self,
+        store: ObjectStore,
+        folder: str,
+        schema: pa.Schema = schemas.STAGED_ADDRESSES,
+        *,
+        held: int | None = None,
     ) -> None:
         self._store, self._schema = store, schema
+        self._most = SENT if held is None else held
         self._folder, self._unique = folder, uuid.uuid4().hex
         self.held: list[pa.RecordBatch] = []
+        self._rows = 0
         self.parts: list[Part] = []
 
     def keep(self, batch: pa.RecordBatch) -> None:
         """Take rows."""
         self.held.append(batch)
-        if sum(held.num_rows for held in self.held) < HELD:
+        self._rows += batch.num_rows
+        self.put_down(self._most)
+
+    def put_down(self, most: int) -> None:
+        """Write the rows that are held into a file, unless they are fewer than a number."""
+        if self._rows < most:
             return
         key = self._folder + lakegc_keys.diffs(self._unique, len(self.parts))
         written = self._store.write_parquet(key, iter(self.held), self._schema)
         self.parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-        self.held = []
+        self.held, self._rows = [], 0
 
     def close(self) -> None:
         """Remove the files."""

@@ -65,6 +65,33 @@ def test_a_small_full_mark_and_the_optimized_one_after_it_need_no_spark(sandbox,
 
 
 @pytest.mark.spark
+def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spark(
+    sandbox, spark, monkeypatch
+):
+    populate(sandbox, "repo", now=NOW, objects=100, commits=3, branches=2, garbage=5, staged=60)
+    sandbox.clock.set(NOW + timedelta(seconds=1))
+    options = {"max_expired_share": 1, "optimized": True}
+    run = open_sandbox_run(sandbox, "repo", spark, NOW, **options)
+    mark_and_conclude(run)
+    sweep_only(run)
+    core = sandbox.core
+    with core.lock, sandbox.clock.at(NOW + DAY):
+        gone = objects.upload(core, "repo", "main", "over", b"staged, then overwritten").address
+        objects.upload(core, "repo", "main", "over", b"over it")
+        for number in range(30):
+            objects.upload(core, "repo", "main", f"new/{number}", b"staged %d" % number)
+    later = NOW + 3 * DAY
+    sandbox.clock.set(later + timedelta(seconds=1))
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 20)
+    run = open_sandbox_run(sandbox, "repo", spark, later, **options)
+    marked, _, _ = mark_and_conclude(_without_spark(run))
+    slices, staged = marked.tables.slices.manifest, marked.tables.uncommitted.manifest
+    assert slices.facts["base"] is not None
+    assert (slices.rows, staged.rows) > (20, 60)
+    assert _addresses(marked) == [gone]
+
+
+@pytest.mark.spark
 def test_what_is_missing_hidden_and_held_needs_no_spark_either(sandbox, spark, monkeypatch):
     core, made = sandbox.core, {}
 

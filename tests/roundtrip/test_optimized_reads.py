@@ -3,9 +3,14 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from lakegc_dagster.sandbox import gc
+from spark_core.addresses.address_hashes import hashed
+from spark_core.mark.optimized import base, candidates
+from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace
@@ -42,21 +47,21 @@ def test_a_base_is_read_once_and_its_report_only_where_something_was_left(
     place.committed(50, "p", b"first")
     place.committed(40, "p", b"second")
     place.committed(30, "p", b"third")
-    base, marked = place.mark(15, optimized=True)
-    assert marked.addresses(base)
-    assert set(sweep_only(base).values()) == {"deleted"}
+    before, marked = place.mark(15, optimized=True)
+    assert marked.addresses(before)
+    assert set(sweep_only(before).values()) == {"deleted"}
     place.committed(12, "q", b"new")
     read_keys.clear()
     run, marked = place.mark(5, optimized=True)
     begun = ListedFigures.of(marked.tables.slices.manifest).base
     assert begun is not None
-    assert begun.run == str(base.key)
+    assert begun.run == str(before.key)
     change = CommittedFigures.of(marked.tables.committed.manifest).change
     assert change is not None
     assert change.carried == 0
-    of_base = {key: times for key, times in read_keys.items() if f"run_id={base.key}/" in key}
-    assert of_base[f"_lakefs/retention/gc/uncommitted/run_id={base.key}/_saved.json"] == 1
-    assert of_base[f"_lakefs/retention/gc/ranges/run_id={base.key}/_manifest.json"] == 1
+    of_base = {key: times for key, times in read_keys.items() if f"run_id={before.key}/" in key}
+    assert of_base[f"_lakefs/retention/gc/uncommitted/run_id={before.key}/_saved.json"] == 1
+    assert of_base[f"_lakefs/retention/gc/ranges/run_id={before.key}/_manifest.json"] == 1
     assert not [key for key in of_base if "/reports/" in key and key.endswith(".parquet")]
     assert not marked.addresses(run)
 
@@ -65,11 +70,44 @@ def test_what_a_sweep_left_is_a_candidate_of_the_next_mark(place: HidingPlace) -
     place.committed(50, "p", b"first")
     place.committed(40, "p", b"second")
     place.committed(30, "p", b"third")
-    base, marked = place.mark(15, optimized=True)
-    left = marked.addresses(base)
+    before, marked = place.mark(15, optimized=True)
+    left = marked.addresses(before)
     assert left
     run, marked = place.mark(5, optimized=True)
     change = CommittedFigures.of(marked.tables.committed.manifest).change
     assert change is not None
     assert change.carried == len(left)
     assert set(marked.addresses(run)) >= set(left)
+
+
+def test_the_driver_finds_what_spark_finds_that_is_not_staged_any_more(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.committed(50, "p", b"first")
+    dropped = [place.upload(20, f"dropped/{number}", b"%d" % number) for number in range(5)]
+    stays = place.upload(20, "stays", b"stays")
+    place.mark(15, optimized=True)
+    for number in range(5):
+        place.upload(10, f"dropped/{number}", b"over it")
+    run, marked = place.mark(5, optimized=True)
+    assert set(dropped) <= set(marked.addresses(run))
+    begun_from = base.of(run)
+    assert begun_from is not None
+    now = run.load(tables.UNCOMMITTED_ADDRESSES)
+    here = candidates._Staged.of(run, now)
+    monkeypatch.setattr(candidates, "_STAGED_ROWS", 0)
+    there = candidates._Staged.of(run, now)
+    assert here.hashes is not None
+    assert there.hashes is None
+    found = [one.not_any_more(begun_from)["address"].to_pylist() for one in (here, there)]
+    assert sorted(found[0]) == sorted(found[1]) == sorted(dropped)
+    asked = np.unique(hashed(pa.array([*dropped, stays])).to_numpy())
+    staged = hashed(pa.array([stays])).to_pylist()
+    assert here.among(asked).tolist() == there.among(asked).tolist() == staged
+
+
+def test_numbers_are_found_among_others_in_any_order() -> None:
+    numbers, wanted = np.array([7, -3, 7, 0, 9]), np.array([-3, 7, 8])
+    assert candidates._is_any(numbers, wanted).tolist() == [True, True, True, False, False]
+    assert candidates._is_any(numbers, wanted[:0]).tolist() == [False] * 5
+    assert candidates._is_any(numbers[:0], wanted).tolist() == []

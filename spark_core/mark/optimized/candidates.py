@@ -6,7 +6,7 @@ not, and what the base named, kept, missed, or found too young.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -33,8 +33,10 @@ from spark_core.storage import ObjectStore
 # it must be looked up. With more, a full run costs little more.
 MOST = 2_000_000
 
-# Rows of stored tables that the driver reads itself.
+# Rows of stored tables that the driver reads itself, and rows of two tables of staged entries that
+# it compares. Of one of the two it holds a hash of each row: at most 100 MB, twice while it sorts.
 _DRIVER_ROWS = 200_000
+_STAGED_ROWS = 25_000_000
 
 # A candidate whose slice is not listed. The hash is that of the address.
 CANDIDATES = pa.schema(
@@ -91,7 +93,8 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
     """
     slices, staged = run.load(tables.NAMESPACE_SLICES), run.load(tables.UNCOMMITTED_ADDRESSES)
     listed, sizes = _listed(slices)
-    unstaged = _unstaged(run, base, staged)
+    is_staged = _Staged.of(run, staged)
+    unstaged = is_staged.not_any_more(base)
     carried = _carried(run, base)
     lost = pa.array(lost_at(base), pa.string())
     missing = pa.table([lost, hashed(lost)], schema=CANDIDATES)
@@ -118,8 +121,70 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
             "carried": carried.num_rows,
         },
     )
-    parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.manifest.parts]
-    return found.without(among(run, parts, found.hashes))
+    return found.without(is_staged.among(found.hashes))
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """What is staged now.
+
+    Attributes:
+        run: The run.
+        table: Table 2.
+        hashes: Hashes of its addresses, sorted, each once; None if the driver cannot hold them.
+    """
+
+    run: Run
+    table: StoredTable
+    hashes: Any
+
+    @classmethod
+    def of(cls, run: Run, table: StoredTable) -> _Staged:
+        if table.manifest.rows > _STAGED_ROWS // 2:
+            return cls(run, table, None)
+        batches = table.batches(["address_hash"])
+        hashes = [np.empty(0, np.int64), *(_numbers(batch.column(0)) for batch in batches)]
+        return cls(run, table, np.unique(np.concatenate(hashes)))
+
+    def not_any_more(self, base: Base) -> pa.Table:
+        """Return what was staged at the base and is not now; columns of `CANDIDATES`, each once."""
+        before = base.table(tables.UNCOMMITTED_ADDRESSES)
+        if self.hashes is None or self.table.manifest.rows + before.manifest.rows > _STAGED_ROWS:
+            left = before.frame(self.run.spark, CANDIDATES.names).join(
+                self.table.frame(self.run.spark, ["address_hash"]),
+                on="address_hash",
+                how="left_anti",
+            )
+            found = left.select(*CANDIDATES.names).distinct().limit(MOST + 1).toArrow()
+            return found.cast(CANDIDATES)
+        found = CANDIDATES.empty_table()
+        for batch in before.batches(CANDIDATES.names):
+            hashes = _numbers(batch.column("address_hash"))
+            left = batch.filter(pa.array(~_is_any(hashes, self.hashes))).cast(CANDIDATES)
+            if left.num_rows:
+                found = _once(pa.concat_tables([found, pa.Table.from_batches([left])]))
+            if found.num_rows > MOST:
+                break
+        return found
+
+    def among(self, hashes: Any) -> Any:
+        """Return which of some hashes, sorted and each once, belong to something staged."""
+        if self.hashes is not None:
+            return hashes[_is_any(hashes, self.hashes)]
+        parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in self.table.manifest.parts]
+        return among(self.run, parts, hashes)
+
+
+def _is_any(numbers: Any, wanted: Any) -> Any:
+    """Say of each number whether it is a wanted one; those are sorted, each once."""
+    if not len(wanted):
+        return np.zeros(len(numbers), np.bool_)
+    # Sorted numbers are found much sooner: each search begins where the one before ended.
+    order = np.argsort(numbers)
+    at = np.minimum(np.searchsorted(wanted, numbers[order]), len(wanted) - 1)
+    found = np.empty(len(numbers), np.bool_)
+    found[order] = wanted[at] == numbers[order]
+    return found
 
 
 def lost_at(base: Base) -> list[str]:
@@ -170,21 +235,6 @@ def _listed(slices: StoredTable) -> tuple[Any, Any]:
     return found[order], np.concatenate(sizes)[order]
 
 
-def _unstaged(run: Run, base: Base, staged: StoredTable) -> pa.Table:
-    """Return what was staged at the base and is not now; columns of `CANDIDATES`."""
-    before = base.table(tables.UNCOMMITTED_ADDRESSES)
-    if before.manifest.rows + staged.manifest.rows <= _DRIVER_ROWS:
-        then = _table(before.batches(CANDIDATES.names))
-        now = [_numbers(batch.column(0)) for batch in staged.batches(["address_hash"])]
-        hashes = np.concatenate([np.empty(0, np.int64), *now])
-        return then.filter(pa.array(~np.isin(_numbers(then["address_hash"]), hashes)))
-    left = before.frame(run.spark, CANDIDATES.names).join(
-        staged.frame(run.spark, ["address_hash"]), on="address_hash", how="left_anti"
-    )
-    found = left.select(*CANDIDATES.names).distinct().limit(MOST + 1).toArrow()
-    return found.cast(CANDIDATES)
-
-
 def _carried(run: Run, base: Base) -> pa.Table:
     """Return what the base named and nobody deleted, and what it kept for another cause."""
     expired = base.expired()
@@ -226,10 +276,6 @@ def _listed_by(base: Base, names: pa.StringArray) -> pa.BooleanArray:
 
 def _once(table: pa.Table) -> pa.Table:
     return table.group_by(CANDIDATES.names).aggregate([]).select(CANDIDATES.names).cast(CANDIDATES)
-
-
-def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches([batch.cast(CANDIDATES) for batch in batches], CANDIDATES)
 
 
 def _numbers(column: Any) -> Any:

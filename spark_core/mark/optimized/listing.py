@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.rows import Rows
+
+# Objects of an optimized run that the driver holds for each row that it may hold of another table.
+_CHANGED_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,15 @@ class Listing:
         return reading.are_small(self.parts)
 
     def rows_of(self, columns: Sequence[str]) -> Rows:
-        """Read some columns of `schemas.NAMESPACE_SLICES`; the driver holds few objects."""
+        """Read some columns of `schemas.NAMESPACE_SLICES`; the driver holds few objects.
+
+        Those of an optimized run may be more: it has no other use for Spark.
+        """
         wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
-        return reading.rows_of_parts(lambda: self.run.spark, self.run.store, wanted, self.parts)
+        if self.comparable is None or self.rows > _CHANGED_ROWS * reading.DRIVER_ROWS:
+            return reading.rows_of_parts(lambda: self.run.spark, self.run.store, wanted, self.parts)
+        read = partial(reading.read_part, self.run.store, wanted)
+        return pa.Table.from_batches(chain.from_iterable(map(read, self.parts)), wanted)
 
     def compared(self, references: Rows) -> Rows:
         """Keep the references (address, address_hash) that can be compared with it."""

@@ -29,8 +29,9 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HASH = np.dtype("<u8")
 _FINGERPRINT = np.dtype("<u4")
 
-# Bytes of sketches that the driver reads itself, and that are worth a task of their own.
-_DRIVER_BYTES = 2**24
+# Bytes of sketches that the driver reads itself, in less time than Spark starts in, and that are
+# worth a task of their own.
+_DRIVER_BYTES = 2**27
 _BYTES_OF_A_TASK = 2**26
 
 

@@ -5,7 +5,7 @@ What is many does not stay with the driver, nor in the store.
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -14,8 +14,9 @@ from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import mark, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
+from spark_core.mark.second_look import Parts
 from spark_core.mark.uncommitted import Diffs, _read, read_staged
-from spark_core.records import tables, writing
+from spark_core.records import reading, tables, writing
 from spark_core.storage import StoreOptions, open_store
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -46,15 +47,12 @@ def test_a_branch_that_was_committed_meanwhile_costs_no_row_of_those_behind_it(t
     assert _addresses(store, [*diffs.parts, *diffs.held]) == list("abcde")
 
 
-def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken_away(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("spark_core.mark.uncommitted.HELD", 3)
+def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken_away(tmp_path):
     (tmp_path / "repo").mkdir()
     store = open_store(
         Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
     )
-    diffs = Diffs(store, "folder/")
+    diffs = Diffs(store, "folder/", held=3)
     for lot in ("ab", "cd", "ef", "gh", "i"):
         diffs.keep(_batch(*lot))
     files = sorted((tmp_path / "repo/folder").iterdir())
@@ -68,6 +66,23 @@ def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken
         _addresses(store, told)
     diffs.close()
     assert not any((tmp_path / "repo/folder").iterdir())
+
+
+def test_rows_that_are_held_are_put_down_from_a_number_on(tmp_path):
+    (tmp_path / "repo").mkdir()
+    store = open_store(
+        Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
+    )
+    diffs = Diffs(store, "folder/", held=10)
+    for lot in ("ab", "", "cd"):
+        diffs.keep(_batch(*lot))
+    diffs.put_down(5)
+    assert (len(diffs.parts), len(diffs.held)) == (0, 3)
+    diffs.put_down(4)
+    assert ([part.rows for part in diffs.parts], diffs.held) == ([4], [])
+    diffs.put_down(1)
+    assert len(diffs.parts) == 1, "nothing was held"
+    assert _addresses(store, diffs.parts) == list("abcd")
 
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -155,3 +170,28 @@ def test_files_of_diffs_that_the_store_does_not_let_go_of_fail_nothing(staged, m
     monkeypatch.setattr(type(run.store), "delete", fails)
     read.close()
     assert _left(run)
+
+
+def test_rows_that_the_driver_reads_itself_go_to_no_file(staged, monkeypatch):
+    run, _ = staged
+    monkeypatch.setattr("spark_core.mark.uncommitted.HELD", 100)
+    monkeypatch.setattr("spark_core.mark.uncommitted.SENT", 2)
+    few = read_staged(run, "_lakefs")
+    assert few.is_small
+    assert _left(run) == []
+    assert len(_rows_of(few)) >= 12
+    look = read_staged(run, "_lakefs", Parts(run.now, timedelta(minutes=1)))
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    for read in (look, read_staged(run, "_lakefs")):
+        assert not read.is_small
+        assert len(_left(run)) >= 1, "more rows than go with the tasks"
+        assert _rows_of(read) == _rows_of(few)
+        held = [source for task in read.tasks for source in task]
+        assert not any(isinstance(source, pa.RecordBatch) for source in held)
+        read.close()
+    assert _left(run) == []
+
+
+def _rows_of(read):
+    batches = [batch for task in read.tasks for batch in read.read(task, Counter())]
+    return sorted(address for batch in batches for address in batch["address"].to_pylist())
