@@ -158,7 +158,8 @@ RETAINED_RANGES = pa.schema(
     ]
 )
 
-# What lies in a range, in few bytes. Beside the retained ranges; key: range_id.
+# What lies in a range, in few bytes. Beside the retained ranges. A range that became a head's may
+# come twice, without contents and with them.
 SKETCHES = pa.schema(
     [
         pa.field("range_id", pa.string(), nullable=False),
@@ -169,6 +170,9 @@ SKETCHES = pa.schema(
         # ... and fingerprints of 32 bits: of the sizes of the entries, and of both together.
         pa.field("sizes", pa.binary(), nullable=False),
         pa.field("entries", pa.binary(), nullable=False),
+        # Of a head's range in a store that tells contents: 64 bits for each address together with
+        # the checksum that its entry gives. Earlier versions do not have the column.
+        pa.field("contents", pa.binary(), nullable=False),
     ]
 )
 

@@ -32,10 +32,12 @@ from spark_core.mark.policy_rows import PolicyRows
 from spark_core.mark.sizes import (
     HeadEntries,
     absent,
+    any_absent,
     are_sizes_stated,
     named_since,
     sizes_of_later,
 )
+from spark_core.mark.suspects import are_checksums_stated
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -246,8 +248,7 @@ def _without_hidden(
     Returns:
         The unreachable objects that are left, those that go by a policy, and figures by name.
     """
-    missing, later, figures = _missing(run, mark, listing, decided)
-    is_said = decided.other_sizes > 0 or _sizes_were_said(run)
+    heads, figures = _compared(run, mark, listing, decided, any_policy=by_policy is not None)
     if run.options.collects == "policies":
         figures, decided = {**figures, "policy_only": True}, Decided()
     parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
@@ -265,7 +266,7 @@ def _without_hidden(
     policy = None if by_policy is None else by_policy.frame(run)
     # If no object is left to go, none can be the twin of an entry.
     found = twins.NONE
-    if parts or policy is not None:
+    if heads is not None and (parts or policy is not None):
         both = candidates
         if policy is not None:
             # Such an object can be linked from where it is seen at any time, however old it is.
@@ -274,11 +275,8 @@ def _without_hidden(
         found = _twins(
             run,
             mark,
-            listing,
+            heads,
             both if held is None else held,
-            missing,
-            later=later,
-            are_sizes_said=is_said,
             staged_names=None if by_policy is None else by_policy.staged_names(run),
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
@@ -334,58 +332,107 @@ def _within_other_mark(
     return fates.write_again(run, rows, target, is_small=is_small), figures
 
 
-def _twins(
+def _compared(
+    run: Run, mark: Mark, listing: Listing, decided: Decided, *, any_policy: bool
+) -> tuple[HeadEntries | None, Mapping[str, Any]]:
+    """Compare the entries of heads with the store.
+
+    Returns:
+        The entries (None if nobody asks for them), and figures by name.
+    """
+    missing, later, figures = _missing(run, mark, listing, decided)
+    compares = saves(run) and run.store.tells_content
+    if not (compares or any_policy or writing.parts_of(decided.receipts)):
+        return None, figures
+    is_said = decided.other_sizes > 0 or _sizes_were_said(run)
+    heads = _heads(run, mark, listing, missing, later=later, are_sizes_said=is_said)
+    if compares:
+        heads, agree = _checksums_compared(heads, figures)
+        figures = {**figures, "checksums_agree": agree}
+    return heads, figures
+
+
+def _checksums_compared(heads: HeadEntries, figures: Mapping[str, Any]) -> tuple[HeadEntries, bool]:
+    """Compare the checksums that entries of heads give with those of their objects.
+
+    The run after this one compares only what is new then. So an entry without an object does not
+    agree: nobody would compare it, should its object come back.
+
+    Returns:
+        The entries with what was found, and whether each has an object, was compared with it by
+        this run or those that it began from, and gives its checksum.
+    """
+    if not heads.are_compared:
+        return heads, False
+    is_said = are_checksums_stated(heads)
+    is_lost = any_absent(heads) or bool(figures.get("missing_by_policy"))
+    return replace(heads, are_checksums_said=is_said), not is_said and not is_lost
+
+
+def _heads(
     run: Run,
     mark: Mark,
     listed: Listing,
-    candidates: Rows,
     missing: Rows | None,
     *,
     later: Rows | None,
     are_sizes_said: bool,
-    staged_names: Rows | None,
-) -> twins.Twins:
-    """Search for what the scan cannot see; objects written since the listing are not missing.
+) -> HeadEntries:
+    """Compare the entries of heads with the store; objects written since are not missing.
 
     Args:
         run: The run.
         mark: Tables 1 to 4.
         listed: The objects that were listed.
-        candidates: The objects that are left to go.
         missing: As `_missing` returns it.
         later: As `_missing` returns it.
         are_sizes_said: Whether an entry is known to give another size than its object has.
-        staged_names: As for `twins.find`.
     """
-    slices, commits = mark.slices.manifest, mark.commits.manifest
     listing = listed.rows_of(["address", "size_bytes", "checksum"])
     heads = _of_heads(run, mark.committed)
     lost = None
     if missing is not None:
         if later is None:
-            later = _written_since(run, listed, slices.reading_began, missing)
+            later = _written_since(run, listed, mark.slices.manifest.reading_began, missing)
         lost = absent(missing, later)
     if later is not None:
         are_sizes_said = are_sizes_said or are_sizes_stated(later, heads)
         listing = together([listing, later])
-    since_when = Heads.of(commits)
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.
     outside = committed.heads_outside
     any_outside = (committed.addresses_read if outside is None else outside) > 0
+    begun_from = base.of(run)
+    return HeadEntries(
+        lambda: run.spark,
+        heads,
+        lost,
+        are_sizes_said,
+        listing,
+        any_outside=any_outside,
+        are_compared=begun_from is None or begun_from.compared_checksums,
+        least=0 if committed.change is None else committed.change.head_entries,
+    )
+
+
+def _twins(
+    run: Run, mark: Mark, heads: HeadEntries, candidates: Rows, *, staged_names: Rows | None
+) -> twins.Twins:
+    """Search for what the scan cannot see.
+
+    Args:
+        run: The run.
+        mark: Tables 1 to 4.
+        heads: The entries of branch heads.
+        candidates: The objects that are left to go.
+        staged_names: As for `twins.find`.
+    """
+    slices, commits = mark.slices.manifest, mark.commits.manifest
+    since_when = Heads.of(commits)
     return twins.find(
         run,
         candidates,
-        HeadEntries(
-            lambda: run.spark,
-            heads,
-            lost,
-            are_sizes_said,
-            listing,
-            any_outside=any_outside,
-            are_compared=listed.comparable is None,
-            least=0 if committed.change is None else committed.change.head_entries,
-        ),
+        heads,
         # A mark of an earlier version did not record them: nothing is known of any branch.
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),

@@ -53,7 +53,14 @@ def read_ranges(
         of_heads.append(row["is_head"])
         entries = resolved(reader.namespace, found, is_head=row["is_head"])
         if sketched is not None:
-            sketched.append(sketches.sketch(row["range_id"], found.num_rows, entries))
+            sketched.append(
+                sketches.sketch(
+                    row["range_id"],
+                    found.num_rows,
+                    entries,
+                    with_contents=reader.store.tells_content,
+                )
+            )
         if saying_why:
             entries = entries.append_column(
                 "why", pa.repeat(pa.scalar(row["why"], pa.string()), entries.num_rows)

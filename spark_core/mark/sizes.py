@@ -23,6 +23,7 @@ from spark_core.schemas import spark_type
 from spark_core.spark.rows import (
     Rows,
     as_frame,
+    count,
     distinct,
     frames,
     selected,
@@ -59,8 +60,10 @@ class HeadEntries:
             name, gives the same size.
         listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
-        are_compared: Whether entries and objects are all there are, so that it would show if any
-            entry gave another checksum than its object has. An optimized run has few of both.
+        are_compared: Whether it would show in `rows` and `listing` if any entry gave another
+            checksum than its object has. They are all there are, or the base of an optimized run
+            compared the others.
+        are_checksums_said: Whether any entry does so; None where nobody has looked yet.
         least: At least so many entries the heads have, where `rows` has few of them.
     """
 
@@ -71,12 +74,21 @@ class HeadEntries:
     listing: Rows
     any_outside: bool = True
     are_compared: bool = True
+    are_checksums_said: bool | None = None
     least: int = 0
 
     @property
     def frame(self) -> DataFrame:
         """The entries as a frame."""
         return as_frame(self.spark(), self.rows)
+
+
+def any_absent(heads: HeadEntries) -> bool:
+    """Say whether the object of any entry of a head is not in the store."""
+    if heads.absent is None:
+        return False
+    entries = with_hashes(selected(heads.rows, ["address"]))
+    return count(within(entries, heads.absent, "address_hash")) > 0
 
 
 def are_sizes_stated(listing: Rows, entries: Rows) -> bool:

@@ -317,9 +317,11 @@ def are_checksums_stated(heads: HeadEntries) -> bool:
 
     Checksums are then only what somebody said.
 
-    The cost is one shuffle of both sides. Objects with one hash count as one, so a collision can
-    only turn the answer to yes.
+    Where nobody has looked yet, the cost is one shuffle of both sides. Objects with one hash count
+    as one, so a collision can only turn the answer to yes.
     """
+    if heads.are_checksums_said is not None:
+        return heads.are_checksums_said
     if isinstance(heads.rows, pa.Table) and isinstance(heads.listing, pa.Table):
         return _are_checksums_stated_here(heads.rows, heads.listing)
     listing = as_frame(heads.spark(), heads.listing)

@@ -97,7 +97,9 @@ def search(
             lost,
             are_sizes_said,
             listing,
-            are_compared=listed.comparable is None,
+            # What the mark knew of checksums it did not know of entries that came since.
+            are_compared=listed.comparable is None
+            or (expired.checksums_agree is True and known.addresses is None),
             least=least,
         ),
         since,

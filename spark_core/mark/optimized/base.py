@@ -104,6 +104,11 @@ class Base:
             raise ChainError(f"the expired addresses of run {self.key} were made again", MARK_FULL)
         return found
 
+    @property
+    def compared_checksums(self) -> bool:
+        """Whether it knew of each entry of a head that its checksum is its object's."""
+        return ExpiredFigures.of(self.expired().manifest).checksums_agree is True
+
     def has(self, spec: TableSpec) -> bool:
         """Say whether it saved such a table."""
         return spec.name in self.saved.tables

@@ -41,6 +41,7 @@ class Change:
         came: Columns of `ranges.RANGES`: ranges that the base did not have.
         left: The same of ranges that no retained commit has any more.
         known: Ranges that stayed, by id.
+        new_heads: Those of them that became a head's; since the last full run none had them.
         metaranges: The metaranges that were read.
         rows: Rows of them that came back from the tasks.
         new_metaranges: How many of them are new ...
@@ -51,6 +52,7 @@ class Change:
     came: pa.Table
     left: pa.Table
     known: Mapping[str, _Known]
+    new_heads: frozenset[str]
     metaranges: tuple[Metarange, ...]
     rows: int
     new_metaranges: int
@@ -115,6 +117,7 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
         for batch in base.table(tables.RETAINED_RANGES).batches()
         for row in batch.to_pylist()
     }
+    of_heads = {name for name, one in known.items() if one.is_head}
     came = []
     for row in found[0].to_pylist():
         before = known.get(row["range_id"])
@@ -138,6 +141,7 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
         pa.Table.from_pylist(came, schema=RANGES),
         pa.Table.from_pylist(gone, schema=RANGES),
         known,
+        frozenset(name for name, one in known.items() if one.is_head) - of_heads,
         (*new, *heads, *left),
         sum(pc.sum(ranges["times"]).as_py() or 0 for ranges in found),
         len(new),

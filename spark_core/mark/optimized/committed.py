@@ -4,6 +4,11 @@ A candidate that is in no range which came, and in no sketch of a range that sta
 retained commit. Where a sketch may have it, the range is read, and its entries decide. Ranges of
 heads are also read where an entry may hide a candidate. So the later steps decide about each
 candidate as in a full run.
+
+Where the base knew that every entry of a head gives the checksum of its object, this run gets to
+know it again. Entries that nobody compared are in ranges that came, or that became a head's. They
+are compared with the listing, and looked up where their slice is not listed. Ranges that stayed
+are read again where they have an object that is listed again, which may have been written over.
 """
 
 from __future__ import annotations
@@ -84,7 +89,8 @@ def committed_since(run: Run, commits: StoredTable, base: Base) -> Draft:
     run.require_same_instance(commits.manifest)
     reader = TableReader.of(run, tables_prefix(run))
     change = change_since(run, reader, commits, base)
-    reads = _Reading(run, reader, base, change, Targets.of(run))
+    compares = run.store.tells_content and base.compared_checksums
+    reads = _Reading(run, reader, base, change, Targets.of(run), compares=compares)
     return reads.targets.removed_on_failure(lambda: reads.draft(commits, began))
 
 
@@ -98,6 +104,7 @@ class _Reading:
         base: Its base.
         change: The ranges that came and left.
         targets: Where the tasks write.
+        compares: Whether entries of heads are compared with their objects' checksums.
         written: What they wrote so far of ranges of retained commits ...
         left: ... and of ranges that left.
         read: The ranges of retained commits that were read: columns of `ranges.RANGES`.
@@ -108,6 +115,7 @@ class _Reading:
     base: Base
     change: Change
     targets: Targets
+    compares: bool
     written: list[RangesWritten] = field(default_factory=list)
     left: list[Receipt] = field(default_factory=list)
     read: list[pa.Table] = field(default_factory=list)
@@ -115,9 +123,10 @@ class _Reading:
     def draft(self, commits: StoredTable, began: datetime) -> Draft:
         """Read everything, and return the table."""
         run, change = self.run, self.change
-        self._read(change.came, self.targets)
+        new_heads = change.stayed(change.new_heads if self.compares else set())
+        self._read(pa.concat_tables([change.came, new_heads]), self.targets)
         sketched = [receipts.sketches for receipts in self.written]
-        came = _Came.of(run, self.base, self._parts())
+        came = _Came.of(run, self.base, self._parts(), with_checksums=self.compares)
         left_behind = self._read_left(came)
         with of_base(self.base):
             collected = candidates_of(run, self.base, left_behind)
@@ -125,7 +134,11 @@ class _Reading:
         left = collected.without(came.hashes)
         answer = self._ask_sketches(
             ranges,
-            sketches.Question(candidates=sketches.of_hashes(left.hashes), named=came.elsewhere),
+            sketches.Question(
+                candidates=sketches.of_hashes(self._compared(left)),
+                named=came.elsewhere,
+                contents=came.stated,
+            ),
         )
         matched = answer.ranges & change.known.keys()
         before = self._parts()
@@ -135,7 +148,7 @@ class _Reading:
         left = left.without(among(run, _hashed_parts(new_parts), left.hashes))
         # Each of these addresses was compared with all retained ranges, or is in one that came.
         lost = [name for name in lost_at(self.base) if not self.base.lists(slice_of(name))]
-        asked = _Asked.of(left, came.unknown(answer.named), lost)
+        asked = _Asked.of(left, came.unknown(answer), lost)
         found, manifest = self._look_up(asked, commits)
         hiding = self._hiding(ranges, left, found)
         self._read(change.stayed(hiding), known)
@@ -181,6 +194,16 @@ class _Reading:
             self.written += write_all(
                 self.run, self.reader, targets, ranges, is_small=_is_small(ranges)
             )
+
+    def _compared(self, left: Candidates) -> Any:
+        """Return the hashes of objects whose ranges are read: candidates, and all that is listed.
+
+        An object that is no candidate by its name is never read for another cause.
+        """
+        if not self.compares:
+            return left.hashes
+        batches = self.run.load(tables.NAMESPACE_SLICES).batches(["address_hash"])
+        return np.concatenate([left.hashes, *(batch.column(0).to_numpy() for batch in batches)])
 
     def _parts(self) -> list[Part]:
         """Return the files of the table that were written so far."""
@@ -300,6 +323,8 @@ class _Came:
         hashes: Hashes of their addresses, sorted, each once.
         elsewhere: Fingerprints of those of them that keep an object below `data/` in a slice that
             is not listed, sorted, each once.
+        stated: The same of those with a checksum: hashes of `sketches.of_contents`; none where
+            checksums are not compared.
     """
 
     run: Run
@@ -307,9 +332,10 @@ class _Came:
     parts: Sequence[Part]
     hashes: Any
     elsewhere: Any
+    stated: Any
 
     @classmethod
-    def of(cls, run: Run, base: Base, parts: Sequence[Part]) -> _Came:
+    def of(cls, run: Run, base: Base, parts: Sequence[Part], *, with_checksums: bool) -> _Came:
         """Read their addresses back."""
         rows = sum(part.rows for part in parts)
         if rows > _MOST_ENTRIES:
@@ -319,30 +345,39 @@ class _Came:
                 MARK_FULL,
             )
         hashes, elsewhere = [np.empty(0, np.int64)], [sketches.of_entries([], [])]
+        stated = [sketches.of_hashes([])]
         for batch in _entries(run, parts):
             hashes.append(batch.column("address_hash").to_numpy())
-            elsewhere.append(_fingerprints(batch.filter(_is_elsewhere(base, batch))))
+            away = batch.filter(_is_elsewhere(base, batch))
+            elsewhere.append(_fingerprints(away))
+            stated.append(_stated(away)[0] if with_checksums else stated[0])
         return cls(
             run,
             base,
             parts,
             np.unique(np.concatenate(hashes)),
             np.unique(np.concatenate(elsewhere)),
+            np.unique(np.concatenate(stated)),
         )
 
-    def unknown(self, named: Any) -> list[str]:
+    def unknown(self, answer: sketches.Answer) -> list[str]:
         """Return the addresses elsewhere of entries that no range of the base had.
 
         The base did not compare these entries with the listing. An address that it knew counts,
-        too, if the entry gives another size than the entries that it knew.
+        too, if the entry gives another size than the entries that it knew. Where checksums are
+        compared, so does one with another checksum than the entries of heads that were compared.
 
         Args:
-            named: Fingerprints that ranges of the base have.
+            answer: What the sketches of the base's ranges say.
         """
-        wanted = self.elsewhere[~np.isin(self.elsewhere, named)]
+        wanted = self.elsewhere[~np.isin(self.elsewhere, answer.named)]
+        stated = self.stated[~np.isin(self.stated, answer.contents)]
         found: set[str] = set()
-        for batch in _entries(self.run, self.parts) if len(wanted) else ():
-            chosen = batch.filter(pa.array(np.isin(_fingerprints(batch), wanted)))
+        for batch in _entries(self.run, self.parts) if len(wanted) or len(stated) else ():
+            is_new = np.isin(_fingerprints(batch), wanted)
+            contents, has_one = _stated(batch)
+            is_new[has_one] |= np.isin(contents, stated)
+            chosen = batch.filter(pa.array(is_new))
             names = chosen.filter(_is_elsewhere(self.base, chosen)).column("address")
             found.update(names.to_pylist())
         return sorted(found)
@@ -397,7 +432,7 @@ def _read_left(
 def _entries(run: Run, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
     """Read entries with the address of the object that each keeps."""
     schema = schemas.COMMITTED_ADDRESSES
-    names = ["address", "address_hash", "size_bytes"]
+    names = ["address", "address_hash", "size_bytes", "checksum"]
     wanted = pa.schema([schema.field(name) for name in names])
     for part in parts:
         for batch in reading.read_part(run.store, wanted, part):
@@ -408,6 +443,14 @@ def _fingerprints(entries: pa.RecordBatch) -> Any:
     return sketches.of_entries(
         entries.column("address_hash").to_numpy(), entries.column("size_bytes").to_numpy()
     )
+
+
+def _stated(entries: pa.RecordBatch) -> tuple[Any, Any]:
+    """Hash the checksums that entries give with their addresses; and say which entries give one."""
+    has_one = entries.column("checksum").is_valid()
+    some = entries.filter(has_one)
+    hashes = sketches.of_contents(some.column("address_hash").to_numpy(), some.column("checksum"))
+    return hashes, has_one.to_numpy(zero_copy_only=False)
 
 
 def _is_elsewhere(base: Base, batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -120,7 +120,7 @@ def _one_by_one(store: ObjectStore, wanted: Sequence[str]) -> Iterator[pa.Record
                 "key": name,
                 "size_bytes": found.size_bytes,
                 "last_modified": found.last_modified,
-                "checksum": None,
+                "checksum": found.checksum,
             }
         )
     for begin in range(0, len(rows), LISTING_BATCH_ROWS):

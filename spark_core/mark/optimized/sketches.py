@@ -1,9 +1,13 @@
-"""Sketches of ranges: what lies in a range, in twelve to sixteen bytes an entry; which has what.
+"""Sketches of ranges: what lies in a range, in 12 to 24 bytes an entry; which has what.
 
 A sketch holds the hashes of addresses, and fingerprints: the upper 32 bits of other hashes. A range
 whose sketch lacks the hash of an address does not have that address. A range whose sketch has it
 most surely does, and is read. A fingerprint of an address would not be enough: 50,000 candidates
 would meet a range of 100,000 entries by mistake once or twice, so nearly every range would be read.
+
+Where the store tells contents, the sketch of a head's range also has a hash for each address
+together with the checksum that its entry gives. They tell which entries nobody has compared with
+their objects.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
@@ -61,7 +66,25 @@ def of_entries(hashes: Any, sizes: Any) -> Any:
         return ((address + size * _SPREAD) >> np.uint64(32)).astype(_FINGERPRINT)
 
 
-def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, Any]:
+def of_contents(hashes: Any, checksums: pa.Array) -> Any:
+    """Return a hash for each address together with a checksum.
+
+    It has 64 bits, because two pairs with one hash would let a checksum be believed that nobody
+    compared.
+
+    Args:
+        hashes: Hashes of addresses (int64).
+        checksums: Their checksums, as many; none is null.
+    """
+    address = np.ascontiguousarray(hashes, dtype=np.int64).view(np.uint64)
+    content = hashed(checksums.cast(pa.string())).to_numpy().view(np.uint64)
+    with np.errstate(over="ignore"):
+        return (address + content * _SPREAD).astype(_HASH)
+
+
+def sketch(
+    range_id: str, entries: int, addresses: pa.RecordBatch, *, with_contents: bool
+) -> dict[str, Any]:
     """Make the sketch of a range; a row of `schemas.SKETCHES`.
 
     Args:
@@ -69,8 +92,15 @@ def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, 
         entries: How many entries it has.
         addresses: Columns of `schemas.COMMITTED_ADDRESSES`: its entries, where those outside the
             namespace may be left out.
+        with_contents: Whether anybody will ask for the checksums that entries give; only those of a
+            head's range are known.
     """
-    inside = pc.sum(pc.starts_with(addresses.column("address"), "data/")).as_py() or 0
+    is_inside = pc.starts_with(addresses.column("address"), "data/")
+    inside = pc.sum(is_inside).as_py() or 0
+    stated = addresses.filter(
+        pc.and_(pc.and_(is_inside, addresses.column("checksum").is_valid()), with_contents)
+    )
+    contents = of_contents(stated.column("address_hash").to_numpy(), stated.column("checksum"))
     hashes, sizes = (addresses.column(name).to_numpy() for name in ("address_hash", "size_bytes"))
     return {
         "range_id": range_id,
@@ -78,6 +108,7 @@ def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, 
         "addresses": of_hashes(hashes).tobytes(),
         "sizes": of_sizes(sizes).tobytes(),
         "entries": np.unique(of_entries(hashes, sizes)).tobytes(),
+        "contents": np.unique(contents).tobytes(),
     }
 
 
@@ -92,12 +123,15 @@ class Question:
             entries outside. None if nothing may hide.
         lost: Hashes of addresses without an object; with `sizes`, the ranges that have one are
             wanted.
+        contents: Hashes of addresses together with checksums; those of them that no range has are
+            wanted.
     """
 
     candidates: Any = field(default_factory=lambda: np.empty(0, _HASH))
     named: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
     sizes: Any = None
     lost: Any = field(default_factory=lambda: np.empty(0, _HASH))
+    contents: Any = field(default_factory=lambda: np.empty(0, _HASH))
 
 
 @dataclass(frozen=True)
@@ -109,18 +143,20 @@ class Answer:
         hiding: Ranges of which an entry may hide a candidate.
         named: Fingerprints of `Question.named` that some range has.
         seen: Ranges that have a sketch.
+        contents: Hashes of `Question.contents` that some range has.
     """
 
     ranges: frozenset[str]
     hiding: frozenset[str]
     named: Any
     seen: frozenset[str]
+    contents: Any
 
 
 def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
     """Read all sketches once.
 
-    The cost is one pass over twelve to sixteen bytes for each entry, of which the columns that the
+    The cost is one pass over 12 to 24 bytes for each entry, of which the columns that the
     question needs are decoded; the question travels with each task.
 
     Args:
@@ -145,6 +181,7 @@ def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
         frozenset().union(*(answer.hiding for answer in answers)),
         np.unique(np.concatenate([np.empty(0, _FINGERPRINT), *(a.named for a in answers)])),
         frozenset().union(*(answer.seen for answer in answers)),
+        np.unique(np.concatenate([np.empty(0, _HASH), *(a.contents for a in answers)])),
     )
 
 
@@ -161,7 +198,7 @@ def _together(parts: Sequence[Part], most: int) -> Iterable[list[Part]]:
 
 def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[Part]) -> Answer:
     ranges, hiding, seen = set[str](), set[str](), set[str]()
-    named = [np.empty(0, _FINGERPRINT)]
+    named, contents = [np.empty(0, _FINGERPRINT)], [np.empty(0, _HASH)]
     columns = _columns(question)
     for part in parts:
         for batch in reading.read_part(store, columns, part):
@@ -171,6 +208,9 @@ def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[P
             if len(question.named):
                 known, _ = _numbers(batch, "entries")
                 named.append(known[_common(known, question.named)])
+            if len(question.contents):
+                known, _ = _numbers(batch, "contents")
+                contents.append(known[_common(known, question.contents)])
             if question.sizes is not None:
                 hides = (
                     batch.column("has_outside").to_numpy(zero_copy_only=False)
@@ -179,7 +219,11 @@ def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[P
                 )
                 hiding.update(names[hides])
     return Answer(
-        frozenset(ranges), frozenset(hiding), np.unique(np.concatenate(named)), frozenset(seen)
+        frozenset(ranges),
+        frozenset(hiding),
+        np.unique(np.concatenate(named)),
+        frozenset(seen),
+        np.unique(np.concatenate(contents)),
     )
 
 
@@ -192,13 +236,15 @@ def _columns(question: Question) -> pa.Schema:
         "addresses": len(question.candidates) > 0 or (asks_for_hiding and len(question.lost) > 0),
         "sizes": asks_for_hiding and len(question.sizes) > 0,
         "entries": len(question.named) > 0,
+        "contents": len(question.contents) > 0,
     }
     return pa.schema([schemas.SKETCHES.field(name) for name in needed if needed[name]])
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> tuple[Any, Any]:
     """Return the hashes or fingerprints of all ranges of a batch, and where each range's end."""
-    column, kind = batch.column(name), _HASH if name == "addresses" else _FINGERPRINT
+    column = batch.column(name)
+    kind = _HASH if name in {"addresses", "contents"} else _FINGERPRINT
     _, offsets, content = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
     ends = ends // kind.itemsize

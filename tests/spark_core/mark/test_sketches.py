@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.mark.optimized import sketches
 from spark_core.records import writing
 from spark_core.records.writing import Target
@@ -32,9 +33,22 @@ def rows_of(ranges):
             "addresses": sketches.of_hashes(hashes(addresses)).tobytes(),
             "sizes": sketches.of_sizes(np.array(list(sizes), np.int64)).tobytes(),
             "entries": fingerprints(entries).tobytes(),
+            # Every third range is of no head, and its entries' checksums are unknown.
+            "contents": contents_of({} if number % 3 == 0 else stated_by(addresses)).tobytes(),
         }
-        for name, (outside, addresses, sizes, entries) in ranges.items()
+        for number, (name, (outside, addresses, sizes, entries)) in enumerate(ranges.items())
     ]
+
+
+def stated_by(addresses):
+    """What entries say: of some objects, not the same in all ranges."""
+    return {number: f"{number + (len(addresses) == 9 and number < 5):032x}" for number in addresses}
+
+
+def contents_of(stated):
+    """The hashes of addresses with checksums, as a sketch has them."""
+    checksums = pa.array(list(stated.values()), pa.string())
+    return np.unique(sketches.of_contents(hashes(stated), checksums))
 
 
 @pytest.fixture
@@ -106,3 +120,29 @@ def test_without_a_question_of_sizes_nothing_hides(ask, ranges):
 def test_no_sketches_answer_nothing(ask):
     answer = ask({}, candidates=sketches.of_hashes(hashes({1})), sizes=sketches.of_sizes(NOTHING))
     assert (answer.ranges, answer.hiding, answer.seen) == (frozenset(),) * 3
+
+
+def test_the_checksums_that_some_range_gives_for_an_address_are_those_of_plain_sets(ask, ranges):
+    heads = [one[1] for number, one in enumerate(ranges.values()) if number % 3]
+    known = {pair for addresses in heads for pair in stated_by(addresses).items()}
+    wanted = {number: f"{number:032x}" for number in range(200)}
+    answer = ask(ranges, contents=contents_of(wanted))
+    assert answer.contents.tolist() == contents_of(dict(known & wanted.items())).tolist()
+    assert 0 < len(answer.contents) < len(wanted)
+
+
+@pytest.mark.parametrize("with_contents", [True, False])
+def test_a_sketch_has_the_checksums_that_entries_give_where_the_store_tells_contents(with_contents):
+    names = pa.array(["data/s/a", "data/s/b", "data/s/c"])
+    rows = {
+        "address": names,
+        "size_bytes": pa.array([1, 2, 3]),
+        "head_path": pa.array([b"a", b"b", b"c"]),
+        "checksum": pa.array(["x", None, "z"]),
+        "is_live": pa.array([True] * 3),
+        "address_hash": hashed(names),
+    }
+    batch = pa.record_batch(rows, schema=schemas.COMMITTED_ADDRESSES)
+    found = sketches.sketch("range", 3, batch, with_contents=with_contents)["contents"]
+    stated = sketches.of_contents(hashed(names.take([0, 2])).to_numpy(), pa.array(["x", "z"]))
+    assert found == (np.unique(stated).tobytes() if with_contents else b"")
