@@ -1,0 +1,179 @@
+"""Whatever clients say of contents, an optimized mark lets go no more than a full one of now."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import gc, objects
+from lakegc_dagster.sandbox.errors import ApiError
+from spark_core.records.figures import ExpiredFigures, ListedFigures
+from spark_core.run import Run
+from tests.support.hidden_entries import HidingPlace
+from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
+from tests.support.telling_store import TellingStore
+
+pytestmark = pytest.mark.spark
+
+MINUTE = 1 / 24 / 60
+# All of one size, so that any may hide under any path.
+CONTENTS = [f"content{number}".encode() for number in range(4)]
+
+
+@dataclass
+class Clients:
+    """Clients that say of their objects what they like, and what they did.
+
+    Attributes:
+        place: The repository.
+        dice: Chooses.
+        day: Days before the last mark.
+        commits: Made so far.
+        written: Objects that were ever written, and when.
+        marked: When the last mark began.
+        lost: Objects that vanished, with their contents.
+    """
+
+    place: HidingPlace
+    dice: random.Random
+    day: float = 59
+    commits: list[str] = field(default_factory=list)
+    written: dict[str, float] = field(default_factory=dict)
+    marked: float = 60
+    branches: list[str] = field(default_factory=lambda: ["main"])
+    lost: dict[str, bytes] = field(default_factory=dict)
+
+    def act(self) -> None:
+        """Do something, some hours after what was done before."""
+        self.day -= self.dice.uniform(0.1, 0.6)
+        does = self.dice.choice(
+            [self.upload] * 4
+            + [self.commit] * 4
+            + [self.stage_honestly, self.stage, self.stage, self.copy, self.copy, self.copy]
+            + [self.branch, self.reset, self.delete, self.write_over, self.lose, self.find]
+        )
+        # Such as nothing to commit, or nothing at that path.
+        with suppress(ApiError, FileNotFoundError):
+            does()
+
+    @property
+    def at(self) -> str:
+        return self.dice.choice(self.branches)
+
+    @property
+    def path(self) -> str:
+        return self.dice.choice("abcdef")
+
+    def upload(self) -> None:
+        content = self.dice.choice(CONTENTS)
+        self.written[self.place.upload(self.day, self.path, content, self.at)] = self.day
+
+    def commit(self) -> None:
+        self.commits.append(self.place.commit(self.day, self.at))
+
+    def stage(self) -> None:
+        """Stage a new or an old object, and say that its content is another one."""
+        said = hashlib.md5(self.dice.choice(CONTENTS)).hexdigest()
+        if self.written and self.dice.random() < 0.5:
+            address = self.dice.choice(list(self.written))
+        else:
+            address = self.place.write(self.day, self.dice.choice(CONTENTS), signed=False)
+            self.written[address] = self.day
+        self.place.stage(self.day, self.path, address, size=8, checksum=said, branch=self.at)
+
+    def stage_honestly(self) -> None:
+        content = self.dice.choice(CONTENTS)
+        address = self.place.write(self.day, content, signed=False)
+        if self.dice.random() < 0.5:
+            # No candidate by its name.
+            there, address = address, address.rpartition("/")[0] + "/named-by-a-client"
+            self.place.file(there).rename(self.place.file(address))
+        self.written[address] = self.day
+        said = hashlib.md5(content).hexdigest()
+        self.place.stage(self.day, self.path, address, size=8, checksum=said, branch=self.at)
+
+    def copy(self) -> None:
+        """Copy over the same path, or over another one."""
+        source = self.path
+        path = source if self.dice.random() < 0.5 else self.path
+        self.written[self.place.copy(self.day, path, source, self.at)] = self.day
+
+    def branch(self) -> None:
+        name = f"b{len(self.branches)}"
+        self.place.branch(self.day, name, self.dice.choice(self.commits or ["main"]))
+        self.branches.append(name)
+
+    def reset(self) -> None:
+        with self.place.ago(self.day):
+            objects.reset(self.place.core, self.place.name, self.at, kind="reset")
+
+    def delete(self) -> None:
+        with self.place.ago(self.day):
+            objects.delete(self.place.core, self.place.name, self.at, [self.path])
+
+    def write_over(self) -> None:
+        """Write another content over an object that the next mark lists again."""
+        young = [address for address, day in self.written.items() if day < self.marked + 0.9]
+        if young:
+            address = self.dice.choice(young)
+            self.place.file(address).write_bytes(self.dice.choice(CONTENTS))
+            self.place.date(address, self.day)
+
+    def lose(self) -> None:
+        if self.written:
+            address = self.dice.choice(list(self.written))
+            self.lost[address] = self.place.file(address).read_bytes()
+            self.place.lose(address)
+
+    def find(self) -> None:
+        """Bring back what was lost, as old as ever."""
+        if self.lost:
+            address, content = self.lost.popitem()
+            self.place.file(address).write_bytes(content)
+            self.place.date(address, self.written[address])
+
+
+def _run(place: HidingPlace, days: float) -> Run:
+    limits: dict[str, Any] = {"max_expired_share": 1, "max_missing_share": 1}
+    run = place.run(days, optimized=True, full_every=100, **limits)
+    return replace(run, store=TellingStore(run.store.namespace, run.store.options))
+
+
+def play(place: HidingPlace, seed: int) -> tuple[int, int]:
+    """Play a history; return the optimized marks, and those of them that believed checksums."""
+    dice = random.Random(seed)
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(dice.choice([3, 10, 100]), {}))
+    clients, marks, believed = Clients(place, dice), 0, 0
+    while clients.day > 3:
+        for _ in range(dice.randint(3, 12)):
+            clients.act()
+        clients.day -= 1.2
+        clients.marked, run = clients.day, _run(place, clients.day)
+        marked, verdict, _ = mark_and_conclude(run)
+        if ListedFigures.of(marked.tables.slices.manifest).base is not None:
+            marks += 1
+            believed += ExpiredFigures.of(marked.expired.manifest).checksums_agree is True
+            full = replace(_run(place, clients.day - MINUTE), full=True)
+            found = mark_only(full)
+            more = set(marked.addresses(run)) - set(found.addresses(full))
+            assert not more, f"seed {seed}: a full run at day {clients.day} keeps {sorted(more)}"
+            clients.day -= 2 * MINUTE
+        if verdict.passed and dice.random() < 0.5:
+            sweep_only(run)
+    return marks, believed
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(2, 30))]
+)
+def test_an_optimized_mark_lets_go_no_more_than_a_full_one(
+    sandbox: Any, spark: Any, seed: int
+) -> None:
+    marks, _ = play(HidingPlace(sandbox, spark), seed)
+    assert marks > 2
