@@ -402,7 +402,6 @@ def _heads(
     # A table without rows counted nothing, and an earlier version did not count them.
     outside = committed.heads_outside
     any_outside = (committed.addresses_read if outside is None else outside) > 0
-    begun_from = base.of(run)
     return HeadEntries(
         lambda: run.spark,
         heads,
@@ -410,7 +409,7 @@ def _heads(
         are_sizes_said,
         listing,
         any_outside=any_outside,
-        are_compared=begun_from is None or begun_from.compared_checksums,
+        are_compared=committed.change is None or committed.change.compares_checksums,
         least=0 if committed.change is None else committed.change.head_entries,
     )
 

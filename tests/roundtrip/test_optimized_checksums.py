@@ -21,8 +21,10 @@ from tests.support.telling_store import TellingStore
 pytestmark = pytest.mark.spark
 
 MINUTE = 1 / 24 / 60
-# All of one size, so that any may hide under any path.
+# All of one size, so that any may hide under any path. There are more paths than candidates, so
+# that asking the store costs less than asking branches.
 CONTENTS = [f"content{number}".encode() for number in range(4)]
+PATHS = "abcdefghijklmnopqrst"
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Clients:
         commits: Made so far.
         written: Objects that were ever written, and when.
         marked: When the last mark began.
+        said: The last path at which somebody said something.
         lost: Objects that vanished, with their contents.
     """
 
@@ -45,6 +48,7 @@ class Clients:
     commits: list[str] = field(default_factory=list)
     written: dict[str, float] = field(default_factory=dict)
     marked: float = 60
+    said: str = "a"
     branches: list[str] = field(default_factory=lambda: ["main"])
     lost: dict[str, bytes] = field(default_factory=dict)
 
@@ -52,10 +56,11 @@ class Clients:
         """Do something, some hours after what was done before."""
         self.day -= self.dice.uniform(0.1, 0.6)
         does = self.dice.choice(
-            [self.upload] * 4
-            + [self.commit] * 4
-            + [self.stage_honestly, self.stage, self.stage, self.copy, self.copy, self.copy]
-            + [self.branch, self.reset, self.delete, self.write_over, self.lose, self.find]
+            [self.upload] * 6
+            + [self.commit] * 6
+            + [self.copy] * 6
+            + [self.stage_honestly, self.stage, self.branch, self.reset, self.delete]
+            + [self.write_over, self.lose, self.find][: self.dice.randint(0, 3)]
         )
         # Such as nothing to commit, or nothing at that path.
         with suppress(ApiError, FileNotFoundError):
@@ -67,7 +72,7 @@ class Clients:
 
     @property
     def path(self) -> str:
-        return self.dice.choice("abcdef")
+        return self.dice.choice(PATHS)
 
     def upload(self) -> None:
         content = self.dice.choice(CONTENTS)
@@ -84,7 +89,8 @@ class Clients:
         else:
             address = self.place.write(self.day, self.dice.choice(CONTENTS), signed=False)
             self.written[address] = self.day
-        self.place.stage(self.day, self.path, address, size=8, checksum=said, branch=self.at)
+        self.said = self.path
+        self.place.stage(self.day, self.said, address, size=8, checksum=said, branch=self.at)
 
     def stage_honestly(self) -> None:
         content = self.dice.choice(CONTENTS)
@@ -98,9 +104,9 @@ class Clients:
         self.place.stage(self.day, self.path, address, size=8, checksum=said, branch=self.at)
 
     def copy(self) -> None:
-        """Copy over the same path, or over another one."""
-        source = self.path
-        path = source if self.dice.random() < 0.5 else self.path
+        """Copy over the same path, often one of which somebody said something, or another one."""
+        source = self.dice.choice([self.path, self.said])
+        path = source if self.dice.random() < 0.7 else self.path
         self.written[self.place.copy(self.day, path, source, self.at)] = self.day
 
     def branch(self) -> None:
@@ -150,8 +156,11 @@ def play(place: HidingPlace, seed: int) -> tuple[int, int]:
     with place.core.lock:
         gc.set_rules(place.core, place.name, gc.Rules(dice.choice([3, 10, 100]), {}))
     clients, marks, believed = Clients(place, dice), 0, 0
+    for path in PATHS:
+        clients.written[place.upload(59.5, path, dice.choice(CONTENTS))] = 59.5
+    clients.commit()
     while clients.day > 3:
-        for _ in range(dice.randint(3, 12)):
+        for _ in range(dice.randint(6, 20)):
             clients.act()
         clients.day -= 1.2
         clients.marked, run = clients.day, _run(place, clients.day)

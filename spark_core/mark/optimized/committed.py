@@ -89,7 +89,11 @@ def committed_since(run: Run, commits: StoredTable, base: Base) -> Draft:
     run.require_same_instance(commits.manifest)
     reader = TableReader.of(run, tables_prefix(run))
     change = change_since(run, reader, commits, base)
-    compares = run.store.tells_content and base.compared_checksums
+    compares = (
+        run.store.tells_content
+        and base.compared_checksums
+        and _entries_of(change.came, change.stayed(change.new_heads)) <= _MOST_ENTRIES
+    )
     reads = _Reading(run, reader, base, change, Targets.of(run), compares=compares)
     return reads.targets.removed_on_failure(lambda: reads.draft(commits, began))
 
@@ -172,6 +176,7 @@ class _Reading:
                 hiding_ranges=len(hiding),
                 looked_up=len(asked.addresses),
                 looked_up_manifest=manifest,
+                compares_checksums=self.compares,
                 **collected.counts,
             ),
         )
@@ -473,7 +478,9 @@ def _ids(some: Sequence[pa.Table]) -> set[str]:
 
 
 def _is_small(ranges: pa.Table) -> bool:
-    return (
-        ranges.num_rows <= _DRIVER_RANGES
-        and (pc.sum(ranges["count"]).as_py() or 0) <= _DRIVER_ENTRIES
-    )
+    return ranges.num_rows <= _DRIVER_RANGES and _entries_of(ranges) <= _DRIVER_ENTRIES
+
+
+def _entries_of(*several: pa.Table) -> int:
+    """Count the entries of ranges: columns of `ranges.RANGES`."""
+    return sum(pc.sum(ranges["count"]).as_py() or 0 for ranges in several)

@@ -27,6 +27,8 @@ class ChangeFigures(Figures):
         carried: ... and those that the base named or kept.
         looked_up: Objects that the store was asked about.
         looked_up_manifest: sha256 of the manifest of their table; None for none.
+        compares_checksums: Whether every entry of a head that the base had not compared with its
+            object is in the table, and its object among those listed or looked up.
     """
 
     new_metaranges: int
@@ -43,6 +45,7 @@ class ChangeFigures(Figures):
     carried: int = 0
     looked_up: int = 0
     looked_up_manifest: str | None = field(default=None, metadata=LEFT_OUT)
+    compares_checksums: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
