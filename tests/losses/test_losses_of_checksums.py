@@ -10,6 +10,7 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, objects
 from spark_core import schemas
+from spark_core.records import reading
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from tests.support.hidden_entries import HidingPlace
@@ -117,6 +118,20 @@ def test_identical_content_that_was_uploaded_again_is_asked_about_and_kept(
     assert calls(marked)[1] > 0
     assert place.reads("q") == hidden
     assert sweep_only(run) == {garbage: "deleted"}
+
+
+def test_executors_compare_as_the_driver_does(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    assert agrees(mark(place, 20)[1]) is True
+    place.committed(18, "new", b"another size")
+    assert agrees(mark(place, 15)[1]) is True
+    place.lose(place.committed(13, "lost", b"gone"))
+    run, marked = mark(place, 10)
+    assert is_optimized(marked)
+    assert agrees(marked) is False
+    assert sweep_only(run) == {}
 
 
 # What is not believed
