@@ -170,7 +170,7 @@ SKETCHES = pa.schema(
         # ... and fingerprints of 32 bits: of the sizes of the entries, and of both together.
         pa.field("sizes", pa.binary(), nullable=False),
         pa.field("entries", pa.binary(), nullable=False),
-        # Of a head's range in a store that tells contents: 64 bits for each address together with
+        # Of a head's range in a store that gives checksums: 64 bits for each address together with
         # the checksum that its entry gives. Earlier versions do not have the column.
         pa.field("contents", pa.binary(), nullable=False),
     ]

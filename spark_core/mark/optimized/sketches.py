@@ -5,7 +5,7 @@ whose sketch lacks the hash of an address does not have that address. A range wh
 most surely does, and is read. A fingerprint of an address would not be enough: 50,000 candidates
 would meet a range of 100,000 entries by mistake once or twice, so nearly every range would be read.
 
-Where the store tells contents, the sketch of a head's range also has a hash for each address
+Where the store gives checksums, the sketch of a head's range also has a hash for each address
 together with the checksum that its entry gives. They tell which entries nobody has compared with
 their objects.
 """

@@ -124,8 +124,8 @@ class ExpiredFigures(SumFigures):
         explained_by_branch: The same by branch.
         other_sizes: Entries that give another size than the store.
         checksums_agree: Whether every entry of a head has an object, was compared with it by this
-            run or by those that it began from, and gives the checksum that the store tells of it;
-            None: nobody compared all of them, as the store tells none or no run begins from this.
+            run or by those that it began from, and gives the checksum that the store gives of it;
+            None: nobody compared all of them, as the store gives none or no run begins from this.
         twins: The search for hidden entries.
         reference: The mark of lakeFS's own job that the run stayed within; None for none.
         policy: What goes by the retention policy; None for nothing.
