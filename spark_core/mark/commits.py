@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -113,6 +114,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         expired_metaranges=_keep_expired(run, found, began, uncommitted),
         expired_commits=len(refs.commits)
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
+        by_reason=Counter(table.column("reason").to_pylist()),
     )
     return Draft(
         tables.RETAINED_COMMITS,

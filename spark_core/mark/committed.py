@@ -86,6 +86,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             targets.table.attempt,
             [receipts.table for receipts in written],
             [receipts.beside for receipts in written],
+            is_all=True,
         ),
         began,
         parents=(commits.manifest,),
@@ -210,7 +211,7 @@ def keep_ranges(
     )
     draft = Draft(
         tables.RETAINED_RANGES,
-        Written(target.attempt, [written], sketched),
+        Written(target.attempt, [written], sketched, is_all=True),
         run.now(),
         parents=(commits.manifest,),
     )

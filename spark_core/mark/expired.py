@@ -156,11 +156,17 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         live = max(begun_from.live_objects, figures.live_objects)
         figures = replace(figures, live_objects=live)
     if saves(run):
-        digest = save(run, mark.all, figures)
+        digest = save(
+            run,
+            mark.all,
+            figures,
+            expired=writing.parts_of(left.receipts),
+            kept=writing.parts_of(left.kept),
+        )
         figures = replace(figures, saved=digest)
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        Written(target.attempt, left.receipts, left.kept),
+        Written(target.attempt, left.receipts, left.kept, is_all=left is decided),
         began,
         parents=[table.manifest for table in mark.all],
         figures=lambda _, __: figures,

@@ -252,7 +252,7 @@ def _stored(
     stored = run.keep(
         Draft(
             tables.EXPLANATIONS,
-            Written(target.attempt, [one.receipt for one in told]),
+            Written(target.attempt, [one.receipt for one in told], is_all=True),
             began,
             parents=[table.manifest for table in mark],
         )

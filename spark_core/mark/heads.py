@@ -133,7 +133,9 @@ def last_stored(run: Run) -> Heads | None:
         if key == run.key:
             continue
         try:
-            manifest = reading.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
+            known = run.known.get(tables.manifest_key(tables.RETAINED_COMMITS, key))
+            stored = known or reading.load_table(run.store, tables.RETAINED_COMMITS, key)
+            manifest = stored.manifest
             found = None if manifest.instance != run.instance else Heads.of(manifest)
         except CorruptTableError:
             return Heads(run.now(), {}, is_damaged=True)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
@@ -71,11 +72,13 @@ class Written:
         attempt: Unique id of the materialization, part of every name.
         receipts: What tasks wrote.
         beside: Files written beside the table, only for later steps of lakegc.
+        is_all: Whether `receipts` and `beside` have every file that was written of the attempt.
     """
 
     attempt: str
     receipts: Sequence[Receipt]
     beside: Sequence[Receipt] = ()
+    is_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,13 @@ class Receipt:
         parts: The files.
         measured: What `Target.measure` counted in them.
         figures: What reading the rows counted.
+        by_driver: Whether the driver wrote them, so that no interrupted try left other files.
     """
 
     parts: tuple[Part, ...]
     measured: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=dict)
+    by_driver: bool = True
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,7 @@ def store_table(
     instance: str,
     run: RunKey,
     now: Callable[[], datetime],
-    before: AbstractSet[str],
+    before: AbstractSet[str] | None,
 ) -> Manifest:
     """Write a draft as Parquet parts and its manifest, and delete the parts of earlier attempts.
 
@@ -195,7 +200,8 @@ def store_table(
         run: Run key.
         now: Tells the time, to note when the reading ended.
         before: The result of `lying` before; parts that somebody else writes meanwhile are left
-            alone.
+            alone. None if the run was not begun by then, as far as the store showed: nobody else is
+            expected to store the table.
 
     Returns:
         The manifest as stored.
@@ -225,31 +231,37 @@ def store_table(
         beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
     try:
-        require_open(store, draft.spec, run)
-        _require_replaceable(store, draft, run)
-        _put_manifest(store, draft, run, manifest)
+        if before is not None or not _put_first_manifest(store, draft, run, manifest):
+            require_open(store, draft.spec, run)
+            _require_replaceable(store, draft, run)
+            _put_manifest(store, draft, run, manifest)
     except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
     own = (
         {part.key for part in parts_of(receipts)}
-        if _is_by_driver(draft)
+        if _is_all(draft, receipts)
         else _parts_in(store, where)
     )
     _remove_unnamed(
-        store, {key for key in before if _PART.fullmatch(key.removeprefix(where))}, own, manifest
+        store,
+        {key for key in before or () if _PART.fullmatch(key.removeprefix(where))},
+        own,
+        manifest,
     )
     return manifest
 
 
-def _is_by_driver(draft: Draft) -> bool:
+def _is_all(draft: Draft, receipts: Sequence[Receipt]) -> bool:
     """Say whether nothing else was written for a table.
 
     An interrupted try of a task may have left parts behind, and so may rows that were written
     again.
     """
-    content = draft.content
-    return isinstance(content, pa.Table) or (isinstance(content, Source) and content.is_small)
+    if isinstance(draft.content, Written):
+        receipts = (*receipts, *draft.content.beside)
+        return draft.content.is_all and all(receipt.by_driver for receipt in receipts)
+    return all(receipt.by_driver for receipt in receipts)
 
 
 def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
@@ -275,6 +287,21 @@ def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
         there = None
     if there != draft.replaces:
         raise _stored_by_another(store, draft, run)
+
+
+def _put_first_manifest(store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest) -> bool:
+    """Put a manifest if there is none; a run without this table has no verdict, so it is open.
+
+    Returns:
+        False if there is another one.
+    """
+    key, content = tables.manifest_key(draft.spec, run), manifest.to_json()
+    try:
+        store.put_if_absent(key, content)
+    except ObjectExistsError:
+        # It is ours if the first answer was lost and the client asked again.
+        return store.read(key) == content
+    return True
 
 
 def _put_manifest(store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest) -> None:
@@ -340,12 +367,13 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     filled = (
         batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows
     )
+    by_driver = TaskContext.get() is None
     pending = next(filled, None)
     while pending is not None:
         key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-    return Receipt(tuple(parts), measured)
+    return Receipt(tuple(parts), measured, by_driver=by_driver)
 
 
 def write_read(

@@ -51,7 +51,9 @@ class Point:
         )
 
 
-def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
+def trend(
+    store: ObjectStore, report: Report, *, marked: Sequence[RunKey] | None = None
+) -> Sequence[Point]:
     """Return the runs of a repository up to one of them, oldest first.
 
     A report that is missing or cannot be read costs its own point. Where the store does not answer,
@@ -60,12 +62,14 @@ def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
     Args:
         store: Rooted at the namespace.
         report: The report of the last run; not read again.
+        marked: The runs that have expired addresses, newest first; listed if None.
     """
     last = RunKey.parse(report.run)
     found = [Point.of(report)]
     try:
         swept = set(tables.runs(store, lakegc_keys.REPORTS))
-        earlier = [key for key in tables.runs(store) if key < last][: RUNS - 1]
+        known = tables.runs(store) if marked is None else marked
+        earlier = [key for key in known if key < last][: RUNS - 1]
         for key in earlier:
             past = _read(store, key, swept=key in swept)
             if past is not None and past.repository == report.repository:

@@ -146,9 +146,13 @@ class Run:
         base: Key of the run that an optimized one is to begin from; None for the last one.
         known: Tables that this process has stored, and tables of marks that it has read, by the key
             of their manifests.
-        documents: Documents of earlier runs that this process has read, by their keys.
+        documents: Documents of earlier runs that this process has read, and those of this run that
+            it has stored, by their keys.
         unused: Folders of tables that were empty when this process began the run -> whether it has
             begun the table. A folder leaves this mapping when its table is begun again, or stored.
+        earlier: The runs that had begun a mark when this process began this one, newest first.
+        marked: The runs that had expired addresses when this process checked the mark, newest
+            first.
     """
 
     key: RunKey
@@ -165,6 +169,8 @@ class Run:
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
     documents: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     unused: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    earlier: list[RunKey] = field(default_factory=list, compare=False, repr=False)
+    marked: list[RunKey] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def server(self) -> LakeFSServer:
@@ -230,12 +236,27 @@ class Run:
         """
         if spec is tables.NAMESPACE_SLICES:
             self.store.small_files.begin()
+            self._look_for_runs()
         where = tables.folder(spec, self.key)
         if self.unused.pop(where, True):
+            # What an earlier try left of the tables on the way is found by listing.
+            for other in tables.ON_THE_WAY:
+                self.unused.pop(tables.folder(other, self.key), None)
             writing.require_open(self.store, spec, self.key)
         else:
             self.unused[where] = True
         return self.now()
+
+    def _look_for_runs(self) -> None:
+        """List the runs; all tables of a mark are made from the first one.
+
+        If there is no folder of that one, none of them was begun.
+        """
+        self.earlier[:] = tables.runs(self.store, tables.NAMESPACE_SLICES.folder)
+        self.unused.clear()
+        if self.key not in self.earlier:
+            of_a_mark = (*tables.MARK_TABLES, *tables.ON_THE_WAY)
+            self.unused.update((tables.folder(spec, self.key), False) for spec in of_a_mark)
 
     def keep(self, draft: Draft) -> StoredTable:
         """Store a table of this run and return it as stored."""
@@ -257,23 +278,20 @@ class Run:
         self.known[key] = StoredTable(manifest, self.store)
         return self.known[key]
 
-    def _lying(self, spec: TableSpec) -> set[str]:
-        """List the folder of a table about to be written; a known unused folder is not listed.
+    def _lying(self, spec: TableSpec) -> set[str] | None:
+        """List the folder of a table about to be written; None for a known unused folder."""
+        begun = self.unused.pop(tables.folder(spec, self.key), None)
+        if begun or (begun is not None and spec in tables.ON_THE_WAY):
+            return None
+        return writing.lying(self.store, spec, self.key)
 
-        All other tables of a mark are made from the first one: if its folder is empty, none of them
-        was begun.
+    def forget(self) -> None:
+        """Forget what a mark remembers, so that the store is asked for everything again.
+
+        Manifests of tables are remembered on; `load` reads them anew where it is asked to.
         """
-        if self.unused.pop(tables.folder(spec, self.key), False):
-            return set()
-        found = writing.lying(self.store, spec, self.key)
-        if spec is tables.NAMESPACE_SLICES and not found:
-            others = (
-                tables.folder(other, self.key)
-                for other in (*tables.MARK_TABLES, *tables.ON_THE_WAY)
-                if other is not spec
-            )
-            self.unused.update(dict.fromkeys(others, False))
-        return found
+        self.store.small_files.end()
+        self.documents.clear()
 
     def load(self, spec: TableSpec, *, anew: bool = False) -> StoredTable:
         """Read back a table of this run; a process reads the manifest of a mark's table once.

@@ -168,6 +168,7 @@ class _Reading:
                 self.targets.table.attempt,
                 [receipts.table for receipts in self.written],
                 self.left,
+                is_all=True,
             ),
             began,
             parents=(commits.manifest,),
@@ -241,7 +242,7 @@ class _Reading:
         counted = replace(listed, figures=dict(requests))
         draft = Draft(
             tables.LOOKED_UP_OBJECTS,
-            Written(attempt, [counted], [missing]),
+            Written(attempt, [counted], [missing], is_all=True),
             began,
             parents=(commits.manifest,),
         )
