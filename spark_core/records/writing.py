@@ -29,7 +29,7 @@ from spark_core.errors import (
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import Figures
-from spark_core.records.manifest import Manifest, Part
+from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.spark.tasks import run_over, run_tasks
 from spark_core.storage import ObjectStore
@@ -96,6 +96,8 @@ class Draft:
         measure: Counts per batch that are summed up while the table is written.
         replaces: sha256 of the manifest that it replaces, None for none. A table that somebody else
             has stored meanwhile stands.
+        is_enclosed: Whether its manifest will lie in that of the table around it, not by itself.
+        encloses: Manifests of tables that were made on the way, and are enclosed.
         close: Called at the end, whether the table could be stored or not. It deletes files that
             only the content was read from.
     """
@@ -107,6 +109,8 @@ class Draft:
     figures: Callable[[Mapping[str, Any], Counter[str]], Figures] = lambda _, __: Figures()
     measure: Measure | None = None
     replaces: str | None = ANYTHING
+    is_enclosed: bool = False
+    encloses: Sequence[Manifest] = ()
     close: Callable[[], None] = lambda: None
 
 
@@ -185,7 +189,7 @@ def store_table(
     run: RunKey,
     now: Callable[[], datetime],
     before: AbstractSet[str] | None,
-) -> Manifest:
+) -> tuple[Manifest, bool]:
     """Write a draft as Parquet parts and its manifest, and delete the parts of earlier attempts.
 
     The manifest is put after the last part, so a table whose writing broke off does not exist. This
@@ -204,7 +208,7 @@ def store_table(
             expected to store the table.
 
     Returns:
-        The manifest as stored.
+        The manifest as stored, and whether it was known to be the first one of the run's table.
 
     Raises:
         ClosedPartitionError: If the run has a verdict.
@@ -227,14 +231,13 @@ def store_table(
         reading_ended=now(),
         parents={parent.table: parent.sha256 for parent in draft.parents},
         parts=parts_of(receipts),
-        facts=draft.figures(measured, figures).facts(),
+        facts={**draft.figures(measured, figures).facts(), **_enclosed(draft)},
         beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
     try:
-        if before is not None or not _put_first_manifest(store, draft, run, manifest):
-            require_open(store, draft.spec, run)
-            _require_replaceable(store, draft, run)
-            _put_manifest(store, draft, run, manifest)
+        is_first = not draft.is_enclosed and _store_manifest(
+            store, draft, run, manifest, is_unused=before is None
+        )
     except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
@@ -249,7 +252,24 @@ def store_table(
         own,
         manifest,
     )
-    return manifest
+    return manifest, is_first
+
+
+def _enclosed(draft: Draft) -> dict[str, Any]:
+    found = {manifest.table: manifest.to_json().decode() for manifest in draft.encloses}
+    return {ENCLOSED: found} if found else {}
+
+
+def _store_manifest(
+    store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest, *, is_unused: bool
+) -> bool:
+    """Put a manifest, and say whether it was known to be the first one."""
+    if is_unused and _put_first_manifest(store, draft, run, manifest):
+        return True
+    require_open(store, draft.spec, run)
+    _require_replaceable(store, draft, run)
+    _put_manifest(store, draft, run, manifest)
+    return False
 
 
 def _is_all(draft: Draft, receipts: Sequence[Receipt]) -> bool:

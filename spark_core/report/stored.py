@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -15,7 +16,7 @@ from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableS
 from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.summary import of_mark, of_sweep, with_verdict
-from spark_core.report.trend import trend
+from spark_core.report.trend import kept, trend
 from spark_core.report.values import Report
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
@@ -39,9 +40,10 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
     where = lakegc_keys.report_keys(key, swept=report.swept)
     # Nobody asks what other rules would free of a run that has no mark yet.
     what_if = None if just_marked else load_curve(run.store, key)
+    past = trend(run.store, report, marked=run.marked if just_marked else None)
     shown = page(
         report,
-        past=trend(run.store, report, marked=run.marked if just_marked else None),
+        past=past,
         what_if=what_if,
         asked_before_sweep=what_if is not None
         and report.swept
@@ -51,7 +53,7 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
     )
     run.store.put(where["png"], chart(report))
     run.store.put(where["html"], shown.encode())
-    run.store.put(where["json"], report.to_json())
+    run.store.put(where["json"], replace(report, past=kept(past)).to_json())
     return where
 
 

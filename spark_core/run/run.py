@@ -150,6 +150,8 @@ class Run:
             it has stored, by their keys.
         unused: Folders of tables that were empty when this process began the run -> whether it has
             begun the table. A folder leaves this mapping when its table is begun again, or stored.
+        first: Keys of the manifests of tables that this process was the first to store, and that it
+            has not stored again.
         earlier: The runs that had begun a mark when this process began this one, newest first.
         marked: The runs that had expired addresses when this process checked the mark, newest
             first.
@@ -169,6 +171,7 @@ class Run:
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
     documents: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     unused: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    first: set[str] = field(default_factory=set, compare=False, repr=False)
     earlier: list[RunKey] = field(default_factory=list, compare=False, repr=False)
     marked: list[RunKey] = field(default_factory=list, compare=False, repr=False)
 
@@ -262,9 +265,10 @@ class Run:
         """Store a table of this run and return it as stored."""
         key = tables.manifest_key(draft.spec, self.key)
         self.known.pop(key, None)
+        self.first.discard(key)
         try:
             before = self._lying(draft.spec)
-            manifest = writing.store_table(
+            manifest, is_first = writing.store_table(
                 self.store,
                 draft,
                 repository=self.repository.id,
@@ -276,7 +280,15 @@ class Run:
         finally:
             draft.close()
         self.known[key] = StoredTable(manifest, self.store)
+        if is_first:
+            self.first.add(key)
         return self.known[key]
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process was the first to store each table of the mark, and alone in that."""
+        keys = {tables.manifest_key(spec, self.key) for spec in tables.MARK_TABLES}
+        return keys <= self.first and keys <= self.known.keys()
 
     def _lying(self, spec: TableSpec) -> set[str] | None:
         """List the folder of a table about to be written; None for a known unused folder."""
@@ -307,11 +319,16 @@ class Run:
         key = tables.manifest_key(spec, self.key)
         stored = None if anew else self.known.get(key)
         if stored is None:
-            stored = load_table(self.store, spec, self.key)
+            around = tables.ENCLOSED_IN.get(spec.name)
+            outer = None if around is None or anew else self._known(around)
+            stored = load_table(self.store, spec, self.key, around=outer)
             if spec in tables.MARK_TABLES:
                 self.known[key] = stored
         self.require_same_instance(stored.manifest)
         return stored
+
+    def _known(self, spec: TableSpec) -> StoredTable | None:
+        return self.known.get(tables.manifest_key(spec, self.key))
 
     def require_same_instance(self, manifest: Manifest) -> None:
         """Refuse a table of another repository, or of an earlier one under the same name.

@@ -285,6 +285,14 @@ class LocalStore(ObjectStore):
         with self._telling("read", key), self._parent(key) as (directory, name):
             return _described(key, _file_status(name, directory))
 
+    def written_at(self, key: str) -> datetime:
+        """Tell when a file was last written, and remember a small one."""
+        with self.open_source(key) as source, self._telling("read", key):
+            status = os.fstat(source.fileno())
+            if self.small_files.takes(status.st_size):
+                self.small_files.keep(key, source.read())
+        return _described(key, status).last_modified
+
     def describe(self, key: str) -> Description:
         """Describe a file as the system knows it."""
         self.requests["head"] += 1

@@ -446,7 +446,10 @@ def _why_not_yet(run: Run, found: Verdict) -> str | None:
     verdict.require_recent(run, found)
     if not run.options.may_sweep:
         return None
-    if not run.store.exists(tables.manifest_key(DELETION_REPORT, run.key)):
+    # A sweep by this process forgets that it stored the verdict.
+    if verdict.is_concluded(run) or not run.store.exists(
+        tables.manifest_key(DELETION_REPORT, run.key)
+    ):
         return f"run {run.key} is not swept yet"
     sweep.require_complete(run.load(DELETION_REPORT))
     return None
@@ -510,7 +513,10 @@ def _needed(
     """
     needed: set[str] = set()
     for key in staying:
-        if tables.manifest_key(RETAINED_RANGES, key) not in files[key].sizes:
+        around = tables.ENCLOSED_IN[RETAINED_RANGES.name]
+        if not any(
+            tables.manifest_key(spec, key) in files[key].sizes for spec in (around, RETAINED_RANGES)
+        ):
             continue
         try:
             ranges = load_table(store, RETAINED_RANGES, key).manifest
