@@ -6,12 +6,17 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import gc
+from spark_core.mark_and_sweep import mark_and_conclude
+from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import sweep_only
 
 pytestmark = pytest.mark.spark
+
+# Of a mark of a few objects, without the command line. Nothing here grows with the objects.
+MOST_REQUESTS = 50
 
 
 @pytest.fixture
@@ -64,6 +69,23 @@ def test_a_base_is_read_once_and_its_report_only_where_something_was_left(
     assert len(names) == 4
     assert set(of_base.values()) == {1}
     assert not marked.addresses(run)
+
+
+def test_an_optimized_mark_asks_the_store_seldom_and_for_nothing_twice(
+    place: HidingPlace, read_keys: Counter[str]
+) -> None:
+    place.committed(50, "p", b"first")
+    place.committed(40, "p", b"second")
+    place.committed(30, "p", b"third")
+    base, _ = place.mark(15, optimized=True)
+    sweep_only(base)
+    place.committed(12, "q", b"new")
+    read_keys.clear()
+    run = place.run(5, optimized=True, max_expired_share=1, max_missing_share=1)
+    assert mark_and_conclude(run, lambda _: None).passed
+    assert ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base is not None
+    assert run.store.requests.total() <= MOST_REQUESTS
+    assert set(read_keys.values()) == {1}
 
 
 def test_what_a_sweep_left_is_a_candidate_of_the_next_mark(place: HidingPlace) -> None:
