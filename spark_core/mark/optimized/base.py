@@ -419,9 +419,10 @@ def _is_there(store: ObjectStore, part: Part) -> bool:
 def _load(run: Run, spec: TableSpec, key: RunKey) -> StoredTable:
     """Read the manifest of a base's table; a process reads it once, and the caller compares it."""
     where = tables.manifest_key(spec, key)
-    if where not in run.known:
-        run.known[where] = reading.load_table(run.store, spec, key)
-    return run.known[where]
+    if where not in run.documents:
+        run.documents[where] = reading.load_table(run.store, spec, key)
+    found: StoredTable = run.documents[where]
+    return found
 
 
 def _saved(run: Run, key: RunKey) -> Saved:
@@ -440,10 +441,10 @@ def _table(run: Run, key: RunKey, saved: Saved, spec: TableSpec) -> StoredTable:
         ChainError: As for `Base.table`.
     """
     where = tables.manifest_key(spec, key)
-    if where not in run.known:
+    if where not in run.documents:
         packed = saved.table(run.store, spec)
         if packed is not None:
-            run.known[where] = packed
+            run.documents[where] = packed
     found = _load(run, spec, key)
     if found.manifest.sha256 != saved.tables.get(spec.name):
         raise ChainError(
