@@ -16,7 +16,7 @@ from tests.support.pipeline import sweep_only
 pytestmark = pytest.mark.spark
 
 # Of a mark of a few objects, without the command line. Nothing here grows with the objects.
-MOST_REQUESTS = 50
+MOST_REQUESTS = 43
 
 
 @pytest.fixture
