@@ -65,12 +65,12 @@ def of_verdict(run: Run, concluded: Concluded) -> Metadata:
 
     Args:
         run: The run.
-        concluded: Its verdict, and the facts of `report.make`.
+        concluded: Its verdict, and its report.
     """
     page = page_metadata(run, concluded.page)
-    if "page" not in page:
+    if concluded.report is None:
         return page
-    found = of_mark(engine.report.load(run), run.options.price_per_gb_month)
+    found = of_mark(concluded.report, run.options.price_per_gb_month)
     return _after_headline(found, page)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakegc_dagster.columns import COLUMNS
 from lakegc_dagster.local_path import local_path
 from spark_core.lakegc_keys import ROOT
-from spark_core.records.manifest import Manifest
+from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
         "parts": dg.MetadataValue.int(len(manifest.parts)),
         "path": dg.MetadataValue.path(place),
         "manifest_sha256": dg.MetadataValue.text(manifest.sha256),
-        **counters_metadata(manifest.facts),
+        **counters_metadata({**manifest.facts, ENCLOSED: ""}),
     }
 
 

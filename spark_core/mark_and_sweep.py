@@ -20,6 +20,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
+from spark_core.report import Report
 from spark_core.run import Run
 
 
@@ -61,11 +62,13 @@ class Concluded:
         verdict: The stored verdict, passed or not.
         results: The results of the checks.
         page: The facts of `report.make`: where the report's page lies, or why there is none.
+        report: The report; None if there is none.
     """
 
     verdict: Verdict
     results: Sequence[CheckResult]
     page: Mapping[str, str]
+    report: Report | None
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -98,9 +101,9 @@ def conclude(run: Run) -> Concluded:
             job.
     """
     found, results = verdict.conclude(run)
-    page = report.make(run)
+    page, made = report.make(run, just_marked=verdict.is_concluded(run))
     reference_mark.write_if_asked(run, found)
-    return Concluded(found, results, page)
+    return Concluded(found, results, page, made)
 
 
 def sweep(run: Run, on_event: OnEvent) -> StoredTable:
@@ -171,7 +174,7 @@ def keep(run: Run, made: Draft | StoredTable) -> tuple[StoredTable, Mapping[str,
     else:
         stored = _keep_sweep(run, made) if made.spec is tables.DELETION_REPORT else run.keep(made)
     swept = stored.manifest.table == tables.DELETION_REPORT.name
-    return stored, report.make(run, just_swept=True) if swept else {}
+    return stored, report.make(run, just_swept=True)[0] if swept else {}
 
 
 def _keep_sweep(run: Run, draft: Draft) -> StoredTable:

@@ -99,5 +99,6 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     """
     with runs.opened(context.partition_key, VERDICT) as run:
         concluded = engine.collect.conclude(run)
+        runs.observer.concluded(run, concluded.report)
         counters = counters_metadata(concluded.facts)
         return dg.MaterializeResult(metadata=above(of_verdict(run, concluded), counters))

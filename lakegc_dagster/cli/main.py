@@ -39,7 +39,7 @@ from lakegc_dagster.cli.retention import retention, show_named
 from lakegc_dagster.cli.rules import rules
 from lakegc_dagster.cli.runs import Ended, closing_table, runs, show_price, show_refused, status
 from lakegc_dagster.cli.what_if import what_if
-from spark_core import __version__
+from spark_core import __version__, lakegc_keys
 from spark_core.errors import SettingsError
 
 # The objects of imported libraries stay. With Python's default of 700, a quarter of their import
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from lakegc_dagster.job_names import JobName
     from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
+    from spark_core.report import Report
+    from spark_core.run import Run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -537,7 +539,7 @@ def _launch_one(
         took = time.monotonic() - began
         return Ended.of(repository_id, result, failure, took), exit_code(failure)
     with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
-        _show_report(settings, repository_id, key, earlier=False)
+        _show_report(settings, repository_id, key, earlier=False, marked=result.marked)
     if result.house is not None:
         shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
     shown.print()
@@ -560,14 +562,24 @@ def _require_optimized(settings: Settings, chosen: Sequence[str], *, full: bool)
 
 
 def _show_report(
-    settings: Settings, repository_id: str, key: RunKey | None, *, earlier: bool
+    settings: Settings,
+    repository_id: str,
+    key: RunKey | None,
+    *,
+    earlier: bool,
+    marked: tuple[Run, Report] | None = None,
 ) -> None:
+    """Show the report of a run; `marked` is that of a mark which this process has just made."""
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report, local_path
     from spark_core.records import tables
 
     shown = console.console()
-    run, found, page = load_report(settings, repository_id, key)
+    if marked is None:
+        run, found, page = load_report(settings, repository_id, key)
+    else:
+        run, found = marked
+        page = local_path(run, lakegc_keys.report_keys(run.key, swept=False)["html"])
     console.show_report(shown, found)
     show_price(shown, found, run.options.price_per_gb_month)
     folder = tables.DELETION_REPORT if found.swept else tables.EXPIRED_ADDRESSES
@@ -575,7 +587,8 @@ def _show_report(
     shown.print(
         f"Parquet  {local_path(run, tables.folder(folder, run.key))}", markup=False, soft_wrap=True
     )
-    show_named(run)
+    if marked is None or run.options.policies != "off":
+        show_named(run)
     if earlier:
         others = [str(other) for other in tables.runs(run.store) if other != run.key][:10]
         if others:

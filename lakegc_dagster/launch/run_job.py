@@ -27,6 +27,8 @@ from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
 from spark_core.phases import ended
 from spark_core.records.manifest import Manifest
+from spark_core.report import Report
+from spark_core.run import Run
 from spark_core.sweep import Progress
 from spark_core.upkeep.prune_own_tables import House
 
@@ -47,6 +49,8 @@ class LaunchResult:
         house: What house-keeping did and found, in words; None if there was none.
         state: What had been done when an error outside the engine ended it, in a sentence; None if
             nobody knows.
+        marked: The run and the report of a mark that this job concluded, if it swept nothing; None
+            if there is no report.
     """
 
     success: bool
@@ -57,6 +61,7 @@ class LaunchResult:
     checks: Sequence[CheckResult]
     house: str | None = None
     state: str | None = None
+    marked: tuple[Run, Report] | None = None
 
     def failure(self, what: str) -> LakegcError:
         """Return the error of a job that did not succeed; it says once what had been done.
@@ -80,6 +85,7 @@ class _Recorder(Observer):
     error: LakegcError | None = None
     house: str | None = None
     state: str | None = None
+    marked: tuple[Run, Report] | None = None
     tries: Counter[str] = field(default_factory=Counter)
     table: str = ""
 
@@ -99,6 +105,9 @@ class _Recorder(Observer):
         self.checks.extend(results)
         for result in results:
             self.on_event(Event.checked(result))
+
+    def concluded(self, run: Run, report: Report | None) -> None:
+        self.marked = None if report is None else (run, report)
 
     def failed(self, table: str, error: LakegcError) -> None:
         self.error = error
@@ -209,6 +218,7 @@ def launch(
         recorder.checks,
         recorder.house,
         recorder.state,
+        recorder.marked if job == "mark" else None,
     )
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
 
     from lakegc_dagster.resources.azure import AzureResource
+    from spark_core.report import Report
     from spark_core.sweep import Progress
     from spark_core.upkeep.prune_own_tables import House
 
@@ -71,6 +72,9 @@ class Observer:
 
     def checked(self, results: Sequence[CheckResult]) -> None:
         """The checks of a table were run."""
+
+    def concluded(self, run: Run, report: "Report | None") -> None:
+        """A mark has its verdict, and a report unless that failed."""
 
     def failed(self, table: str, error: LakegcError) -> None:
         """A table or its checks raised."""

@@ -145,10 +145,13 @@ def _changes(run: Run, now: Mapping[str, int], then: Mapping[str, int]) -> list[
 def _last(run: Run) -> _Past:
     """Search the earlier runs, newest first, for one that passed or was confirmed."""
     not_passed = not_comparable = 0
-    for key in (key for key in tables.runs(run.store) if key < run.key):
+    run.marked[:] = tables.runs(run.store)
+    for key in (key for key in run.marked if key < run.key):
         where = lakegc_keys.verdict_key(key)
         try:
-            verdict = Verdict.from_json(run.store.read(where), name=where)
+            verdict = run.documents.get(where)
+            if verdict is None:
+                verdict = Verdict.from_json(run.store.read(where), name=where)
             if verdict.instance != run.instance:
                 not_comparable += 1
             elif _accepted(run, key, verdict):

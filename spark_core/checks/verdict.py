@@ -19,13 +19,15 @@ from spark_core.model import RunKey
 from spark_core.plain_text import span_text
 from spark_core.records import confirmation, tables
 from spark_core.records.confirmation import Confirmation
-from spark_core.records.figures import CommitsFigures, ListedFigures
+from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run, chain
 
 _WAY_ON = "Mark again under a new run key."
+# Begins the name under which a run remembers the verdict that it has stored itself.
+_STORED = "stored "
 
 
 def not_passed(
@@ -76,15 +78,37 @@ def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
     Raises:
         ChainError: If a table is missing.
     """
-    manifests = {name: table.manifest for name, table in load_mark(run, anew=True).items()}
+    key = lakegc_keys.verdict_key(run.key)
+    run.documents.pop(_STORED + key, None)
+    # If another process replaced a table of this one since, the verdict names a manifest that is
+    # not there, and nothing is swept or begun by it.
+    stored = load_mark(run, anew=not run.is_of_this_process)
+    manifests = {name: table.manifest for name, table in stored.items()}
     results = guards.check_mark(run, manifests)
     verdict = _verdict(run, manifests, results)
     run.store.small_files.end()
     try:
-        run.store.put_if_absent(lakegc_keys.verdict_key(run.key), verdict.to_json())
+        run.store.put_if_absent(key, verdict.to_json())
     except ObjectExistsError:
         return load(run), results
+    run.documents[_STORED + key] = verdict
     return verdict, results
+
+
+def is_concluded(run: Run) -> bool:
+    """Say whether this process stored the verdict of a run, and has read nothing anew since."""
+    return _STORED + lakegc_keys.verdict_key(run.key) in run.documents
+
+
+def stored_here(run: Run) -> Verdict:
+    """Return the verdict that this process stored, else read it; to show it, not to act by it.
+
+    Raises:
+        VerdictError: As for `load`.
+        CorruptTableError: As for `load`.
+    """
+    found: Verdict | None = run.documents.get(_STORED + lakegc_keys.verdict_key(run.key))
+    return load(run) if found is None else found
 
 
 def load(run: Run) -> Verdict:
@@ -115,7 +139,7 @@ def results(run: Run) -> list[CheckResult]:
         VerdictError: If there is no verdict, or it is of another format.
         CorruptTableError: If the verdict or a confirmation is not as it was written.
     """
-    verdict = load(run)
+    verdict = stored_here(run)
     confirmed = confirmed_checks(run, verdict)
     return [_as_result(check, confirmed=check["name"] in confirmed) for check in verdict.checks]
 
@@ -147,6 +171,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
         CorruptTableError: If the verdict or a confirmation is not as it was written.
         ChainError: If a table of the mark is missing.
     """
+    run.forget()
     verdict = load(run)
     if (
         verdict.repository != run.repository.id
@@ -373,7 +398,13 @@ def _verdict(
         min_age_seconds=run.options.min_age.total_seconds(),
         rules=None if rules is None else rules.facts(),
         options=ListedFigures.of(manifests[tables.NAMESPACE_SLICES.name]).options,
-        tables={name: _link(manifest) for name, manifest in manifests.items()},
+        tables={
+            **{name: _link(manifest) for name, manifest in manifests.items()},
+            tables.EXPIRED_ADDRESSES.name: {
+                **_link(expired),
+                "saved": ExpiredFigures.of(expired).saved,
+            },
+        },
         addresses={part.key: part.sha256 for part in expired.parts},
         expired_objects=expired.rows,
         standing=standing(manifests),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,6 +37,7 @@ from spark_core.records.figures import (
     ListedFigures,
     RulesFigures,
 )
+from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.retention import Expiry
@@ -77,6 +79,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
     found = read_commits(run, tables_prefix(run))
     _require_known(run, found)
+    words, enclosed = _keep_expired(run, found, began, uncommitted)
     rules, refs, dump, table = found.rules, found.refs, found.dump, found.table
     prepared, server_rows = found.prepared, found.server_rows
     unknown = retention.unknown_commits(server_rows, refs) if server_rows is not None else []
@@ -110,9 +113,10 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         )
         if rules
         else (),
-        expired_metaranges=_keep_expired(run, found, began, uncommitted),
+        expired_metaranges=words,
         expired_commits=len(refs.commits)
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
+        by_reason=Counter(table.column("reason").to_pylist()),
     )
     return Draft(
         tables.RETAINED_COMMITS,
@@ -120,6 +124,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         began,
         parents=(uncommitted.manifest,),
         figures=lambda _, __: figures,
+        encloses=enclosed,
     )
 
 
@@ -360,24 +365,27 @@ def _walk(
 
 def _keep_expired(
     run: Run, found: ReadCommits, began: datetime, uncommitted: StoredTable
-) -> ExpiredMetarangesFigures:
+) -> tuple[ExpiredMetarangesFigures, Sequence[Manifest]]:
     """Store the newest commit of each metarange that no retained commit has, up to a limit.
 
     Returns:
-        Whether these are all of them, and the table's manifest, so that the verdict names it.
+        Whether these are all of them, and the table's manifest, so that the verdict names it; and
+        the manifests to enclose.
     """
     table = newest_expired(found)
     limit = METARANGES[run.options.explain]
-    manifest = None
+    made = list[Manifest]()
     if table.num_rows and limit:
         draft = Draft(
             tables.EXPIRED_COMMITS,
             table.slice(0, limit),
             began,
             parents=(uncommitted.manifest,),
+            is_enclosed=True,
         )
-        manifest = run.keep(draft).manifest.sha256
-    return ExpiredMetarangesFigures(all=table.num_rows <= limit, manifest=manifest)
+        made.append(run.keep(draft).manifest)
+    named = made[0].sha256 if made else None
+    return ExpiredMetarangesFigures(all=table.num_rows <= limit, manifest=named), made
 
 
 def newest_expired(found: ReadCommits) -> pa.Table:

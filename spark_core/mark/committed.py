@@ -25,6 +25,7 @@ from spark_core.mark.ranges import (
 )
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures
+from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run
@@ -73,6 +74,9 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             and (pc.sum(wanted["count"]).as_py() or 0) <= reading.DRIVER_ROWS,
         )
     )
+    stored = keep_ranges(
+        run, commits, retained, targets, [receipts.sketches for receipts in written]
+    )
     counts = read + writing.summed([receipts.table for receipts in written])[1]
     all_explained = (
         counts.pop("unread", 0) == 0
@@ -86,6 +90,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             targets.table.attempt,
             [receipts.table for receipts in written],
             [receipts.beside for receipts in written],
+            is_all=True,
         ),
         began,
         parents=(commits.manifest,),
@@ -96,10 +101,9 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             ranges=ranges,
             expired_ranges=explained.num_rows,
             expired_ranges_all=all_explained,
-            ranges_manifest=keep_ranges(
-                run, commits, retained, targets, [receipts.sketches for receipts in written]
-            ),
+            ranges_manifest=None if stored is None else stored.sha256,
         ),
+        encloses=() if stored is None else (stored,),
     )
 
 
@@ -187,7 +191,7 @@ def keep_ranges(
     ranges: pa.Table,
     targets: Targets,
     sketched: Sequence[Receipt],
-) -> str | None:
+) -> Manifest | None:
     """Store the retained ranges and their sketches, for the optimized run after this one.
 
     Args:
@@ -198,7 +202,7 @@ def keep_ranges(
         sketched: The sketches' files.
 
     Returns:
-        sha256 of the manifest; None if there will be no such run.
+        The manifest, to be enclosed; None if there will be no such run.
     """
     if targets.sketches is None:
         return None
@@ -210,11 +214,12 @@ def keep_ranges(
     )
     draft = Draft(
         tables.RETAINED_RANGES,
-        Written(target.attempt, [written], sketched),
+        Written(target.attempt, [written], sketched, is_all=True),
         run.now(),
         parents=(commits.manifest,),
+        is_enclosed=True,
     )
-    return run.keep(draft).manifest.sha256
+    return run.keep(draft).manifest
 
 
 def _figures(

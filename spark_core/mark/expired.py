@@ -6,7 +6,7 @@ hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -48,6 +48,7 @@ from spark_core.records.figures import (
     ListedFigures,
     ReferenceFigures,
 )
+from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
@@ -119,7 +120,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     listing = of_mark(run, mark.slices, mark.committed)
 
-    def write() -> tuple[Decided, Decided, dict[str, Any]]:
+    def write() -> tuple[Decided, Decided, dict[str, Any], Sequence[Manifest]]:
         decided = fates.decide(
             run,
             listing,
@@ -148,9 +149,10 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         if listing.comparable is None:
             expired = writing.parts_of(left.receipts)
             more["audit"] = audit(run, mark.uncommitted, mark.committed, expired)
-        return decided, left, {**more, **explained.figures}
+        enclosed = () if explained.manifest is None else (explained.manifest,)
+        return decided, left, {**more, **explained.figures}, enclosed
 
-    decided, left, more = writing.removed_on_failure(target, write)
+    decided, left, more, enclosed = writing.removed_on_failure(target, write)
 
     figures = _figures(decided, left, held, words, more, by_policy=by_policy)
     begun_from = ListedFigures.of(mark.slices.manifest).base
@@ -158,14 +160,21 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         live = max(begun_from.live_objects, figures.live_objects)
         figures = replace(figures, live_objects=live)
     if saves(run):
-        digest = save(run, mark.all, figures)
+        digest = save(
+            run,
+            mark.all,
+            figures,
+            expired=writing.parts_of(left.receipts),
+            kept=writing.parts_of(left.kept),
+        )
         figures = replace(figures, saved=digest)
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        Written(target.attempt, left.receipts, left.kept),
+        Written(target.attempt, left.receipts, left.kept, is_all=left is decided),
         began,
         parents=[table.manifest for table in mark.all],
         figures=lambda _, __: figures,
+        encloses=enclosed,
     )
 
 

@@ -24,7 +24,7 @@ from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, Groups
-from spark_core.records.manifest import Part
+from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run
@@ -132,10 +132,12 @@ class Explained:
     Attributes:
         figures: Figures for the manifest of the expired addresses.
         named: Explanation, path and id of the last commit of the addresses that were named.
+        manifest: Manifest of the explanations, to be enclosed; None if there are none.
     """
 
     figures: Mapping[str, Any] = field(default_factory=dict)
     named: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    manifest: Manifest | None = None
 
 
 @dataclass
@@ -252,9 +254,10 @@ def _stored(
     stored = run.keep(
         Draft(
             tables.EXPLANATIONS,
-            Written(target.attempt, [one.receipt for one in told]),
+            Written(target.attempt, [one.receipt for one in told], is_all=True),
             began,
             parents=[table.manifest for table in mark],
+            is_enclosed=True,
         )
     )
     by_prefix, by_branch = GroupSums(), GroupSums()
@@ -269,6 +272,7 @@ def _stored(
             "explained_by_branch": by_branch.first(TOP).groups,
         },
         {address: words for one in told for address, words in one.named.items()},
+        stored.manifest,
     )
 
 

@@ -129,11 +129,13 @@ def last_stored(run: Run) -> Heads | None:
     The newest run counts, whatever became of it, because heads are recorded as soon as refs are
     read. A run that cannot be read may have known of a reset.
     """
-    for key in tables.runs(run.store, tables.RETAINED_COMMITS.folder):
+    for key in run.earlier or tables.runs(run.store, tables.RETAINED_COMMITS.folder):
         if key == run.key:
             continue
         try:
-            manifest = reading.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
+            of_base = run.documents.get(tables.manifest_key(tables.RETAINED_COMMITS, key))
+            stored = of_base or reading.load_table(run.store, tables.RETAINED_COMMITS, key)
+            manifest = stored.manifest
             found = None if manifest.instance != run.instance else Heads.of(manifest)
         except CorruptTableError:
             return Heads(run.now(), {}, is_damaged=True)
@@ -158,7 +160,7 @@ def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
 
     def head(metarange_id: str) -> datetime | None:
         try:
-            return run.store.head(f"{prefix}/{metarange_id}").last_modified
+            return run.store.written_at(f"{prefix}/{metarange_id}")
         except NotFoundError:
             return None  # whoever reads its entries will say so
 

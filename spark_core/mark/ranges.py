@@ -97,7 +97,9 @@ class TableReader:
 
     def read(self, table_id: str) -> bytes:
         """Read a table file whole."""
-        return self.store.read(self.name(table_id))
+        name = self.name(table_id)
+        known = self.store.small_files.get(name)
+        return self.store.read(name) if known is None else known
 
 
 def distinct_ranges(

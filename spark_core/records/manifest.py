@@ -9,6 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 from spark_core.records.documents import Count, Document, Instant, Parsed
 
+# The fact under which a manifest has those of tables that were made on the way: name -> as stored.
+ENCLOSED = "enclosed"
+
 
 @dataclass(frozen=True)
 class Part:
@@ -44,7 +47,9 @@ class Manifest(Document):
         reading_ended: After the last byte was written.
         parents: Table name -> sha256 of the manifest it was made from.
         parts: Its files.
-        facts: Figures recorded while it was made, as stored; `records.figures` reads them.
+        facts: Figures recorded while it was made, as stored; `records.figures` reads them. Beside
+            them may lie the manifests of tables that were made on the way; `records.reading` reads
+            those.
         beside: Files beside the table, which only later steps of lakegc read.
     """
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.manifest import Manifest, Part
+from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.schemas import spark_type
 from spark_core.spark import tasks
@@ -80,8 +80,19 @@ class StoredTable:
         return schema if columns is None else pa.schema([schema.field(name) for name in columns])
 
 
-def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
+def load_table(
+    store: ObjectStore, spec: TableSpec, run: RunKey, *, around: StoredTable | None = None
+) -> StoredTable:
     """Read a table's manifest.
+
+    That of a table on the way lies in the manifest of the table that was made around it. An earlier
+    lakegc stored it by itself.
+
+    Args:
+        store: Rooted at the namespace.
+        spec: The table.
+        run: Run key.
+        around: The table around it, if it was read before.
 
     Raises:
         ChainError: If the table was not made in this run, or its manifest is another table's.
@@ -89,7 +100,7 @@ def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
     """
     key = tables.manifest_key(spec, run)
     try:
-        data = store.read(key)
+        data = _enclosed(store, spec, run, around) or store.read(key)
     except NotFoundError as missing:
         raise ChainError(
             f"run {run} of {store.root} has no {spec.name} ({key} does not exist)",
@@ -103,6 +114,19 @@ def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
             "Files of a run must not be moved; mark again under a new run key.",
         )
     return StoredTable(manifest, store)
+
+
+def _enclosed(
+    store: ObjectStore, spec: TableSpec, run: RunKey, around: StoredTable | None
+) -> bytes | None:
+    if spec.name not in tables.ENCLOSED_IN:
+        return None
+    try:
+        outer = around or load_table(store, tables.ENCLOSED_IN[spec.name], run)
+    except ChainError:
+        return None  # it was not stored yet, or an earlier lakegc was killed
+    text = outer.manifest.facts.get(ENCLOSED, {}).get(spec.name)
+    return None if text is None else str(text).encode()
 
 
 def frame_of_parts(

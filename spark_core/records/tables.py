@@ -130,6 +130,14 @@ ON_THE_WAY = (
     LOOKED_UP_OBJECTS,
 )
 
+# In whose manifest theirs lie.
+ENCLOSED_IN = {
+    EXPIRED_COMMITS.name: RETAINED_COMMITS,
+    RETAINED_RANGES.name: COMMITTED_ADDRESSES,
+    LOOKED_UP_OBJECTS.name: COMMITTED_ADDRESSES,
+    EXPLANATIONS.name: EXPIRED_ADDRESSES,
+}
+
 # Tables about a mark rather than of it: its verdict does not close them.
 AFTER_THE_VERDICT = (DELETION_REPORT, POLICY_DELETIONS, REFERENCE_ADDRESSES)
 

@@ -38,7 +38,8 @@ class Verdict(OfAMark):
         options: The options that decided what may go; a verdict without any is not swept.
         tables: The chain of tables. Table name -> sha256 of its manifest (`manifest`), manifests
             that it was made from (`parents`), rows, bytes, parts, and when its reading began and
-            ended.
+            ended. The expired addresses also have the digest of what the mark saved for an
+            optimized run (`saved`).
         addresses: Key of each Parquet part of the expired addresses -> its sha256.
         expired_objects: Rows of the expired addresses.
         standing: Figures that later runs are compared with.

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
@@ -28,7 +29,7 @@ from spark_core.errors import (
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import Figures
-from spark_core.records.manifest import Manifest, Part
+from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.spark.tasks import run_over, run_tasks
 from spark_core.storage import ObjectStore
@@ -71,11 +72,13 @@ class Written:
         attempt: Unique id of the materialization, part of every name.
         receipts: What tasks wrote.
         beside: Files written beside the table, only for later steps of lakegc.
+        is_all: Whether `receipts` and `beside` have every file that was written of the attempt.
     """
 
     attempt: str
     receipts: Sequence[Receipt]
     beside: Sequence[Receipt] = ()
+    is_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class Draft:
         measure: Counts per batch that are summed up while the table is written.
         replaces: sha256 of the manifest that it replaces, None for none. A table that somebody else
             has stored meanwhile stands.
+        is_enclosed: Whether its manifest will lie in that of the table around it, not by itself.
+        encloses: Manifests of tables that were made on the way, and are enclosed.
         close: Called at the end, whether the table could be stored or not. It deletes files that
             only the content was read from.
     """
@@ -104,6 +109,8 @@ class Draft:
     figures: Callable[[Mapping[str, Any], Counter[str]], Figures] = lambda _, __: Figures()
     measure: Measure | None = None
     replaces: str | None = ANYTHING
+    is_enclosed: bool = False
+    encloses: Sequence[Manifest] = ()
     close: Callable[[], None] = lambda: None
 
 
@@ -115,11 +122,13 @@ class Receipt:
         parts: The files.
         measured: What `Target.measure` counted in them.
         figures: What reading the rows counted.
+        by_driver: Whether the driver wrote them, so that no interrupted try left other files.
     """
 
     parts: tuple[Part, ...]
     measured: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=dict)
+    by_driver: bool = True
 
 
 @dataclass(frozen=True)
@@ -179,8 +188,8 @@ def store_table(
     instance: str,
     run: RunKey,
     now: Callable[[], datetime],
-    before: AbstractSet[str],
-) -> Manifest:
+    before: AbstractSet[str] | None,
+) -> tuple[Manifest, bool]:
     """Write a draft as Parquet parts and its manifest, and delete the parts of earlier attempts.
 
     The manifest is put after the last part, so a table whose writing broke off does not exist. This
@@ -195,10 +204,11 @@ def store_table(
         run: Run key.
         now: Tells the time, to note when the reading ended.
         before: The result of `lying` before; parts that somebody else writes meanwhile are left
-            alone.
+            alone. None if the run was not begun by then, as far as the store showed: nobody else is
+            expected to store the table.
 
     Returns:
-        The manifest as stored.
+        The manifest as stored, and whether it was known to be the first one of the run's table.
 
     Raises:
         ClosedPartitionError: If the run has a verdict.
@@ -221,35 +231,57 @@ def store_table(
         reading_ended=now(),
         parents={parent.table: parent.sha256 for parent in draft.parents},
         parts=parts_of(receipts),
-        facts=draft.figures(measured, figures).facts(),
+        facts={**draft.figures(measured, figures).facts(), **_enclosed(draft)},
         beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
     try:
-        require_open(store, draft.spec, run)
-        _require_replaceable(store, draft, run)
-        _put_manifest(store, draft, run, manifest)
+        is_first = not draft.is_enclosed and _store_manifest(
+            store, draft, run, manifest, is_unused=before is None
+        )
     except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
     own = (
         {part.key for part in parts_of(receipts)}
-        if _is_by_driver(draft)
+        if _is_all(draft, receipts)
         else _parts_in(store, where)
     )
     _remove_unnamed(
-        store, {key for key in before if _PART.fullmatch(key.removeprefix(where))}, own, manifest
+        store,
+        {key for key in before or () if _PART.fullmatch(key.removeprefix(where))},
+        own,
+        manifest,
     )
-    return manifest
+    return manifest, is_first
 
 
-def _is_by_driver(draft: Draft) -> bool:
+def _enclosed(draft: Draft) -> dict[str, Any]:
+    found = {manifest.table: manifest.to_json().decode() for manifest in draft.encloses}
+    return {ENCLOSED: found} if found else {}
+
+
+def _store_manifest(
+    store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest, *, is_unused: bool
+) -> bool:
+    """Put a manifest, and say whether it was known to be the first one."""
+    if is_unused and _put_first_manifest(store, draft, run, manifest):
+        return True
+    require_open(store, draft.spec, run)
+    _require_replaceable(store, draft, run)
+    _put_manifest(store, draft, run, manifest)
+    return False
+
+
+def _is_all(draft: Draft, receipts: Sequence[Receipt]) -> bool:
     """Say whether nothing else was written for a table.
 
     An interrupted try of a task may have left parts behind, and so may rows that were written
     again.
     """
-    content = draft.content
-    return isinstance(content, pa.Table) or (isinstance(content, Source) and content.is_small)
+    if isinstance(draft.content, Written):
+        receipts = (*receipts, *draft.content.beside)
+        return draft.content.is_all and all(receipt.by_driver for receipt in receipts)
+    return all(receipt.by_driver for receipt in receipts)
 
 
 def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
@@ -275,6 +307,21 @@ def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
         there = None
     if there != draft.replaces:
         raise _stored_by_another(store, draft, run)
+
+
+def _put_first_manifest(store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest) -> bool:
+    """Put a manifest if there is none; a run without this table has no verdict, so it is open.
+
+    Returns:
+        False if there is another one.
+    """
+    key, content = tables.manifest_key(draft.spec, run), manifest.to_json()
+    try:
+        store.put_if_absent(key, content)
+    except ObjectExistsError:
+        # It is ours if the first answer was lost and the client asked again.
+        return store.read(key) == content
+    return True
 
 
 def _put_manifest(store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest) -> None:
@@ -340,12 +387,13 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     filled = (
         batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows
     )
+    by_driver = TaskContext.get() is None
     pending = next(filled, None)
     while pending is not None:
         key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-    return Receipt(tuple(parts), measured)
+    return Receipt(tuple(parts), measured, by_driver=by_driver)
 
 
 def write_read(

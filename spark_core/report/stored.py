@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -15,13 +16,13 @@ from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableS
 from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.summary import of_mark, of_sweep, with_verdict
-from spark_core.report.trend import trend
+from spark_core.report.trend import kept, trend
 from spark_core.report.values import Report
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
 
 
-def save(run: Run, report: Report) -> dict[str, str]:
+def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, str]:
     """Write a report as JSON, page and chart.
 
     The page also shows what earlier runs came to, and what other rules would free where somebody
@@ -30,16 +31,19 @@ def save(run: Run, report: Report) -> dict[str, str]:
     Args:
         run: The run.
         report: Its report.
+        just_marked: As for `load`.
 
     Returns:
         The keys, as `lakegc_keys.report_keys` gives them.
     """
     key = RunKey.parse(report.run)
     where = lakegc_keys.report_keys(key, swept=report.swept)
-    what_if = load_curve(run.store, key)
+    # Nobody asks what other rules would free of a run that has no mark yet.
+    what_if = None if just_marked else load_curve(run.store, key)
+    past = trend(run.store, report, marked=run.marked if just_marked else None)
     shown = page(
         report,
-        past=trend(run.store, report),
+        past=past,
         what_if=what_if,
         asked_before_sweep=what_if is not None
         and report.swept
@@ -49,27 +53,31 @@ def save(run: Run, report: Report) -> dict[str, str]:
     )
     run.store.put(where["png"], chart(report))
     run.store.put(where["html"], shown.encode())
-    run.store.put(where["json"], report.to_json())
+    run.store.put(where["json"], replace(report, past=kept(past)).to_json())
     return where
 
 
-def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
+def make(
+    run: Run, *, just_swept: bool = False, just_marked: bool = False
+) -> tuple[Mapping[str, str], Report | None]:
     """Make the report of a run at the end of its mark or its sweep; no error here fails the run.
 
     Args:
         run: The run.
         just_swept: The sweep ended a moment ago, as for `undo_words`.
+        just_marked: As for `load`.
 
     Returns:
-        Where the page lies (`page`), or why there is none (`no_page`); `load` makes it later.
+        Where the page lies (`page`), or why there is none (`no_page`); `load` makes it later. And
+        the report, if there is one.
     """
     try:
-        found = load(run, just_swept=just_swept)
+        found = load(run, just_swept=just_swept, just_marked=just_marked)
     except LakegcError as problem:
-        return {"no_page": str(problem)}
+        return {"no_page": str(problem)}, None
     except (PySparkException, Py4JJavaError) as failure:
-        return {"no_page": f"Spark failed: {type(failure).__name__}"}
-    return _where(run, found)
+        return {"no_page": f"Spark failed: {type(failure).__name__}"}, None
+    return _where(run, found), found
 
 
 def page_of(run: Run) -> Mapping[str, str]:
@@ -86,7 +94,7 @@ def _where(run: Run, found: Report) -> Mapping[str, str]:
     return {"page": f"{run.store.root}{key}"}
 
 
-def load(run: Run, *, just_swept: bool = False) -> Report:
+def load(run: Run, *, just_swept: bool = False, just_marked: bool = False) -> Report:
     """Return a run's report; a missing or outdated one is made and written.
 
     The report is of the sweep once there was one, else of the mark.
@@ -94,10 +102,16 @@ def load(run: Run, *, just_swept: bool = False) -> Report:
     Args:
         run: The run. Spark is started only when something has to be made.
         just_swept: The sweep ended a moment ago, as for `undo_words`.
+        just_marked: This process stored the verdict a moment ago: there is no report yet, and no
+            sweep.
 
     Raises:
         ChainError: If the run has no mark.
     """
+    if just_marked:
+        made = of_mark(run)
+        save(run, made, just_marked=True)
+        return made
     swept = run.store.exists(tables.manifest_key(DELETION_REPORT, run.key))
     stored = _read(run, swept=swept)
     if stored is not None and (

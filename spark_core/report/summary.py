@@ -312,18 +312,20 @@ def explained(figures: ExpiredFigures, groups: Groups | None) -> tuple[Group, ..
 
 
 def _commits(retained: StoredTable) -> dict[str, int]:
+    recorded = CommitsFigures.of(retained.manifest).by_reason
     counts = Counter(
         reason
-        for batch in retained.batches(["reason"])
+        for batch in (retained.batches(["reason"]) if recorded is None else ())
         for reason in batch.column("reason").to_pylist()
     )
+    counts.update(recorded or {})
     return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0]))[:TOP])
 
 
 def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
     """Return whether the checks allow a sweep of the mark, and every check with its limit."""
     try:
-        found = verdict.load(run)
+        found = verdict.stored_here(run)
     except VerdictError:
         # A mark whose checks were not run yet can be looked at. The sweep asks for the verdict
         # itself.

@@ -1,23 +1,25 @@
 """What earlier runs of a namespace came to, from their stored reports.
 
-It costs two listings and one small read for each run, of the newest `RUNS`.
+It costs two listings, and a small read for the newest run and for each that was swept since. Only
+where reports do not tell what came before them, it is one for each of the newest `RUNS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.report.summary import BY_BASE, COMMITTED, STAGED
-from spark_core.report.values import Report
+from spark_core.report.values import PastPoint, Report
 from spark_core.storage import ObjectStore
 
 RUNS = 30
 _LIVE = frozenset({COMMITTED, STAGED, BY_BASE})
+_GONE = frozenset({"deleted", "already_gone"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Point:
             did not read, nearly all of which is live.
         garbage: What may go.
         reclaimed: What a sweep of the run deleted; 0 without one.
+        swept: Whether there was one.
+        is_final: Whether it left nothing for another one.
     """
 
     run: str
@@ -38,6 +42,8 @@ class Point:
     live: int
     garbage: int
     reclaimed: int
+    swept: bool = field(default=False, compare=False)
+    is_final: bool = field(default=True, compare=False)
 
     @classmethod
     def of(cls, report: Report) -> Point:
@@ -48,10 +54,14 @@ class Point:
             sum(group.size_bytes for group in report.kept if group.name in _LIVE),
             report.expired.size_bytes,
             sum(group.size_bytes for group in report.outcomes or () if group.name == "deleted"),
+            report.swept,
+            all(group.name in _GONE for group in report.outcomes or ()),
         )
 
 
-def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
+def trend(
+    store: ObjectStore, report: Report, *, marked: Sequence[RunKey] | None = None
+) -> Sequence[Point]:
     """Return the runs of a repository up to one of them, oldest first.
 
     A report that is missing or cannot be read costs its own point. Where the store does not answer,
@@ -60,20 +70,41 @@ def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
     Args:
         store: Rooted at the namespace.
         report: The report of the last run; not read again.
+        marked: The runs that have expired addresses, newest first; listed if None.
     """
     last = RunKey.parse(report.run)
     found = [Point.of(report)]
     try:
         swept = set(tables.runs(store, lakegc_keys.REPORTS))
-        earlier = [key for key in tables.runs(store) if key < last][: RUNS - 1]
+        known = tables.runs(store) if marked is None else marked
+        earlier = [key for key in known if key < last][: RUNS - 1]
+        told: dict[str, Point] = {}
         for key in earlier:
+            point = told.get(str(key))
+            if point is not None and point.swept == (key in swept):
+                found.append(point)
+                continue
             past = _read(store, key, swept=key in swept)
             if past is not None and past.repository == report.repository:
                 found.append(Point.of(past))
+                told = told or {row[0]: Point(*row) for row in past.past}
     except LakegcError:
         # The page matters more than its trend.
         pass
     return found[::-1]
+
+
+def kept(points: Sequence[Point]) -> tuple[PastPoint, ...]:
+    """Return what a report keeps of the runs before it: what no other sweep will change.
+
+    Args:
+        points: A result of `trend`.
+    """
+    return tuple(
+        (each.run, each.listed, each.live, each.garbage, each.reclaimed, each.swept)
+        for each in points[:-1]
+        if each.is_final
+    )
 
 
 def _read(store: ObjectStore, key: RunKey, *, swept: bool) -> Report | None:

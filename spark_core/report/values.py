@@ -218,6 +218,10 @@ class ReferenceReport:
     kept: tuple[Standing, ...]
 
 
+# Run key, bytes that were listed, live, garbage and reclaimed, and whether the run was swept.
+PastPoint = tuple[str, int, int, int, int, bool]
+
+
 @dataclass(frozen=True)
 class Report:
     """A mark, and its sweep once there was one.
@@ -258,6 +262,8 @@ class Report:
             Empty in a report of an earlier lakegc.
         by_branch: The same by the branch of that commit.
         kind: What the mark read; None in a report of an earlier lakegc, which read everything.
+        past: What earlier runs came to, as `trend.kept` gives it: the next report need not read
+            theirs.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -292,6 +298,7 @@ class Report:
     by_prefix: tuple[Group, ...] = ()
     by_branch: tuple[Group, ...] = ()
     kind: Kind | None = None
+    past: tuple[PastPoint, ...] = ()
 
     @property
     def swept(self) -> bool:
@@ -341,6 +348,7 @@ class Report:
             rules = document.get("rules")
             document["rules"] = None if rules is None else Rules(**rules)
             document["kind"] = _kind(document.get("kind"))
+            document["past"] = tuple(_past(row) for row in document.get("past", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:
@@ -370,6 +378,11 @@ def _kind(found: Mapping[str, Any] | None) -> Kind | None:
     if found is None:
         return None
     return Kind(**{**found, "started": datetime.fromisoformat(found["started"])})
+
+
+def _past(row: Sequence[Any]) -> PastPoint:
+    run, listed, live, garbage, reclaimed, swept = row
+    return str(run), int(listed), int(live), int(garbage), int(reclaimed), bool(swept)
 
 
 def _named(row: Mapping[str, Any]) -> Named:

@@ -146,9 +146,16 @@ class Run:
         base: Key of the run that an optimized one is to begin from; None for the last one.
         known: Tables that this process has stored, and tables of marks that it has read, by the key
             of their manifests.
-        documents: Documents of earlier runs that this process has read, by their keys.
+        documents: Documents of earlier runs that this process has read, and those of this run that
+            it has stored, by their keys.
         unused: Folders of tables that were empty when this process began the run -> whether it has
             begun the table. A folder leaves this mapping when its table is begun again, or stored.
+        first: Keys of the manifests of tables that this process was the first to store, and that it
+            has not stored again.
+        earlier: The runs that had begun a mark when this process began this one, newest first.
+        restores: When each restore began that had begun by then.
+        marked: The runs that had expired addresses when this process checked the mark, newest
+            first.
     """
 
     key: RunKey
@@ -165,6 +172,10 @@ class Run:
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
     documents: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     unused: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    first: set[str] = field(default_factory=set, compare=False, repr=False)
+    earlier: list[RunKey] = field(default_factory=list, compare=False, repr=False)
+    restores: list[datetime] = field(default_factory=list, compare=False, repr=False)
+    marked: list[RunKey] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def server(self) -> LakeFSServer:
@@ -230,20 +241,36 @@ class Run:
         """
         if spec is tables.NAMESPACE_SLICES:
             self.store.small_files.begin()
+            self._look_for_runs()
         where = tables.folder(spec, self.key)
         if self.unused.pop(where, True):
+            # What an earlier try left of the tables on the way is found by listing.
+            for other in tables.ON_THE_WAY:
+                self.unused.pop(tables.folder(other, self.key), None)
             writing.require_open(self.store, spec, self.key)
         else:
             self.unused[where] = True
         return self.now()
 
+    def _look_for_runs(self) -> None:
+        """List the runs; all tables of a mark are made from the first one.
+
+        If there is no folder of that one, none of them was begun.
+        """
+        self.earlier[:], self.restores[:] = tables.runs_and_restores(self.store)
+        self.unused.clear()
+        if self.key not in self.earlier:
+            of_a_mark = (*tables.MARK_TABLES, *tables.ON_THE_WAY)
+            self.unused.update((tables.folder(spec, self.key), False) for spec in of_a_mark)
+
     def keep(self, draft: Draft) -> StoredTable:
         """Store a table of this run and return it as stored."""
         key = tables.manifest_key(draft.spec, self.key)
         self.known.pop(key, None)
+        self.first.discard(key)
         try:
             before = self._lying(draft.spec)
-            manifest = writing.store_table(
+            manifest, is_first = writing.store_table(
                 self.store,
                 draft,
                 repository=self.repository.id,
@@ -255,25 +282,30 @@ class Run:
         finally:
             draft.close()
         self.known[key] = StoredTable(manifest, self.store)
+        if is_first:
+            self.first.add(key)
         return self.known[key]
 
-    def _lying(self, spec: TableSpec) -> set[str]:
-        """List the folder of a table about to be written; a known unused folder is not listed.
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process was the first to store each table of the mark, and alone in that."""
+        keys = {tables.manifest_key(spec, self.key) for spec in tables.MARK_TABLES}
+        return keys <= self.first and keys <= self.known.keys()
 
-        All other tables of a mark are made from the first one: if its folder is empty, none of them
-        was begun.
+    def _lying(self, spec: TableSpec) -> set[str] | None:
+        """List the folder of a table about to be written; None for a known unused folder."""
+        begun = self.unused.pop(tables.folder(spec, self.key), None)
+        if begun or (begun is not None and spec in tables.ON_THE_WAY):
+            return None
+        return writing.lying(self.store, spec, self.key)
+
+    def forget(self) -> None:
+        """Forget what a mark remembers, so that the store is asked for everything again.
+
+        Manifests of tables are remembered on; `load` reads them anew where it is asked to.
         """
-        if self.unused.pop(tables.folder(spec, self.key), False):
-            return set()
-        found = writing.lying(self.store, spec, self.key)
-        if spec is tables.NAMESPACE_SLICES and not found:
-            others = (
-                tables.folder(other, self.key)
-                for other in (*tables.MARK_TABLES, *tables.ON_THE_WAY)
-                if other is not spec
-            )
-            self.unused.update(dict.fromkeys(others, False))
-        return found
+        self.store.small_files.end()
+        self.documents.clear()
 
     def load(self, spec: TableSpec, *, anew: bool = False) -> StoredTable:
         """Read back a table of this run; a process reads the manifest of a mark's table once.
@@ -289,11 +321,16 @@ class Run:
         key = tables.manifest_key(spec, self.key)
         stored = None if anew else self.known.get(key)
         if stored is None:
-            stored = load_table(self.store, spec, self.key)
+            around = tables.ENCLOSED_IN.get(spec.name)
+            outer = None if around is None or anew else self._known(around)
+            stored = load_table(self.store, spec, self.key, around=outer)
             if spec in tables.MARK_TABLES:
                 self.known[key] = stored
         self.require_same_instance(stored.manifest)
         return stored
+
+    def _known(self, spec: TableSpec) -> StoredTable | None:
+        return self.known.get(tables.manifest_key(spec, self.key))
 
     def require_same_instance(self, manifest: Manifest) -> None:
         """Refuse a table of another repository, or of an earlier one under the same name.

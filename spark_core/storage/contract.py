@@ -7,12 +7,13 @@ into an empty answer: it raises for what it cannot name or cannot read to the en
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
@@ -265,6 +266,14 @@ class ObjectStore(ABC):
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
 
+    def written_at(self, key: str) -> datetime:
+        """Tell when an object that nobody changes was last written.
+
+        Where the answer brings the bytes as well, those of a small one are remembered as
+        `read_unchanging` does, for whoever reads it next.
+        """
+        return self.head(key).last_modified
+
     def content(self, key: str) -> ObjectInfo:
         """Describe one object, with a checksum only if it depends on nothing but the content."""
         return self.head(key)
@@ -439,7 +448,7 @@ class ObjectStore(ABC):
         Raises:
             CorruptTableError: If it is no sound Parquet file.
         """
-        with self.open_source(key) as source:
+        with self._unchanging(key) as source:
             yield from parquet.read(source, f"{self.root}{key}")
 
     def parquet_footer(self, key: str) -> tuple[pa.Schema, int]:
@@ -448,8 +457,22 @@ class ObjectStore(ABC):
         Raises:
             CorruptTableError: If it is no sound Parquet file.
         """
-        with self.open_source(key) as source:
+        with self._unchanging(key) as source:
             return parquet.footer(source, f"{self.root}{key}")
+
+    @contextmanager
+    def _unchanging(self, key: str) -> Iterator[BinaryIO]:
+        """Open a Parquet file, whose name no other file ever gets; see `read_unchanging`."""
+        data = self.small_files.get(key)
+        if data is not None:
+            yield io.BytesIO(data)
+            return
+        with self.open_source(key) as source:
+            if self.small_files.takes(source.seek(0, io.SEEK_END)):
+                source.seek(0)
+                self.small_files.keep(key, source.read())
+            source.seek(0)
+            yield source
 
     def checked_key(self, key: str) -> str:
         """Return the key when it names exactly one object.

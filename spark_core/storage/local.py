@@ -285,6 +285,14 @@ class LocalStore(ObjectStore):
         with self._telling("read", key), self._parent(key) as (directory, name):
             return _described(key, _file_status(name, directory))
 
+    def written_at(self, key: str) -> datetime:
+        """Tell when a file was last written, and remember a small one."""
+        with self._opened(key) as source, self._telling("read", key):
+            status = os.fstat(source.fileno())
+            if self.small_files.takes(status.st_size):
+                self.small_files.keep(key, source.read())
+        return _described(key, status).last_modified
+
     def describe(self, key: str) -> Description:
         """Describe a file as the system knows it."""
         self.requests["head"] += 1
@@ -303,6 +311,11 @@ class LocalStore(ObjectStore):
     @contextmanager
     def open_source(self, key: str) -> Iterator[BinaryIO]:
         """Open a file for reading."""
+        with self._opened(key) as source:
+            yield source
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[BinaryIO]:
         self.requests["read"] += 1
         with self._telling("read", key), self._parent(key) as (directory, name):
             _file_status(name, directory)

@@ -32,6 +32,11 @@ class SmallFiles:
         with self._lock:
             self._files = None
 
+    def takes(self, size_bytes: int) -> bool:
+        """Say whether a file of a size would be remembered now."""
+        with self._lock:
+            return self._files is not None and size_bytes <= LARGEST
+
     def get(self, key: str) -> bytes | None:
         """Return the bytes of a file; None if they are not remembered."""
         with self._lock:

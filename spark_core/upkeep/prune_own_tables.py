@@ -49,11 +49,13 @@ _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # what is gone.
 PRUNED_TABLES = (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES)
 # Exactly what `tables.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
-# write. Of the other names that begin with an underscore, manifests, verdicts and reports stay.
+# write, and what a mark saves of them. Of the other names that begin with an underscore, manifests,
+# verdicts and reports stay.
 _PARTS = re.compile(
     rf"{re.escape(lakegc_keys.ROOT)}(?:"
     rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{lakegc_keys.PART}"
-    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/{lakegc_keys.DIFFS}"
+    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/"
+    rf"(?:{lakegc_keys.DIFFS}|{lakegc_keys.SAVED})"
     rf"|{lakegc_keys.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
     rf"[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
@@ -427,21 +429,27 @@ def after_run(run: Run) -> House:
         run: The run.
     """
     try:
-        why = _why_not_yet(run)
+        why = _why_not_yet(run, verdict.stored_here(run))
+        if why is None and verdict.is_concluded(run):
+            # To do nothing, what this process stored is enough. What deletes asks the store.
+            run.forget()
+            why = _why_not_yet(run, verdict.load(run))
     except LakegcError as unknown:
         why = unknown.found
     return keep_house(run) if why is None else House(Pruned(not_now=why), None)
 
 
-def _why_not_yet(run: Run) -> str | None:
-    found = verdict.load(run)
+def _why_not_yet(run: Run, found: Verdict) -> str | None:
     confirmed = verdict.confirmed_checks(run, found)
     if failed := [str(check["name"]) for check in found.failed if check["name"] not in confirmed]:
         return f"the mark of run {run.key} did not pass ({', '.join(failed)})"
     verdict.require_recent(run, found)
     if not run.options.may_sweep:
         return None
-    if not run.store.exists(tables.manifest_key(DELETION_REPORT, run.key)):
+    # A sweep by this process forgets that it stored the verdict.
+    if verdict.is_concluded(run) or not run.store.exists(
+        tables.manifest_key(DELETION_REPORT, run.key)
+    ):
         return f"run {run.key} is not swept yet"
     sweep.require_complete(run.load(DELETION_REPORT))
     return None
@@ -505,7 +513,10 @@ def _needed(
     """
     needed: set[str] = set()
     for key in staying:
-        if tables.manifest_key(RETAINED_RANGES, key) not in files[key].sizes:
+        around = tables.ENCLOSED_IN[RETAINED_RANGES.name]
+        if not any(
+            tables.manifest_key(spec, key) in files[key].sizes for spec in (around, RETAINED_RANGES)
+        ):
             continue
         try:
             ranges = load_table(store, RETAINED_RANGES, key).manifest

@@ -10,6 +10,7 @@ import pytest
 from lakegc_dagster.sandbox import gc
 from spark_core.addresses.address_hashes import hashed
 from spark_core.mark.optimized import base, candidates
+from spark_core.mark_and_sweep import mark_and_conclude
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.storage.local import LocalStore
@@ -17,6 +18,9 @@ from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import sweep_only
 
 pytestmark = pytest.mark.spark
+
+# Of a mark of a few objects, without the command line. Nothing here grows with the objects.
+MOST_REQUESTS = 43
 
 
 @pytest.fixture
@@ -60,10 +64,32 @@ def test_a_base_is_read_once_and_its_report_only_where_something_was_left(
     assert change is not None
     assert change.carried == 0
     of_base = {key: times for key, times in read_keys.items() if f"run_id={before.key}/" in key}
-    assert of_base[f"_lakefs/retention/gc/uncommitted/run_id={before.key}/_saved.json"] == 1
-    assert of_base[f"_lakefs/retention/gc/ranges/run_id={before.key}/_manifest.json"] == 1
-    assert not [key for key in of_base if "/reports/" in key and key.endswith(".parquet")]
+    names = {key.rpartition("gc/")[2].replace(f"run_id={before.key}/", "") for key in of_base}
+    assert {name for name in names if "/_sketches-" not in name} == {
+        "addresses/_verdict.json",
+        "uncommitted/_saved.json",
+        "reports/_manifest.json",
+    }
+    assert len(names) == 4
+    assert set(of_base.values()) == {1}
     assert not marked.addresses(run)
+
+
+def test_an_optimized_mark_asks_the_store_seldom_and_for_nothing_twice(
+    place: HidingPlace, read_keys: Counter[str]
+) -> None:
+    place.committed(50, "p", b"first")
+    place.committed(40, "p", b"second")
+    place.committed(30, "p", b"third")
+    base, _ = place.mark(15, optimized=True)
+    sweep_only(base)
+    place.committed(12, "q", b"new")
+    read_keys.clear()
+    run = place.run(5, optimized=True, max_expired_share=1, max_missing_share=1)
+    assert mark_and_conclude(run, lambda _: None).passed
+    assert ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base is not None
+    assert run.store.requests.total() <= MOST_REQUESTS
+    assert set(read_keys.values()) == {1}
 
 
 def test_what_a_sweep_left_is_a_candidate_of_the_next_mark(place: HidingPlace) -> None:

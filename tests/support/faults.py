@@ -206,6 +206,14 @@ class Faulty:
         with self._counted("head", key):
             return super().head(key)
 
+    def written_at(self, key: str) -> Any:
+        with self._counted("read", key) as kind:
+            written = super().written_at(key)
+        brought = self.small_files.get(key)
+        if brought is not None:
+            self.small_files.keep(key, _damaged(brought, kind))
+        return written
+
     def content(self, key: str) -> Any:
         with self._counted("head", key):
             return super().content(key)

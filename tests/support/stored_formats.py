@@ -109,6 +109,10 @@ SAVED = saved.Saved(
     live_objects=7,
     are_sizes_said=False,
     blocked_by=(),
+    expired=(Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
+    kept=(Part("_lakefs/retention/gc/addresses/_kept", 1, 100, "a" * 64),),
+    manifests={"retained_ranges": "its manifest"},
+    files={"_lakefs/retention/gc/addresses/_kept": "UEFSMQ=="},
 )
 CHECK = {
     "name": "a_check",

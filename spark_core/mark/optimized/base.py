@@ -22,7 +22,6 @@ from spark_core.errors import (
     CorruptTableError,
     LakegcError,
     NotFoundError,
-    VerdictError,
 )
 from spark_core.mark.optimized import saved as saved_information
 from spark_core.mark.optimized.saved import Saved
@@ -34,10 +33,9 @@ from spark_core.records.figures import (
     BaseFigures,
     CommitsFigures,
     DeletionFigures,
-    ExpiredFigures,
     ListedFigures,
 )
-from spark_core.records.manifest import Part
+from spark_core.records.manifest import Part, Parts
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
@@ -84,30 +82,20 @@ class Base:
         Raises:
             ChainError: If it is another one than it saved, or was pruned.
         """
-        found = _load(self.run, spec, self.key)
-        if found.manifest.sha256 != self.saved.tables.get(spec.name):
-            raise ChainError(
-                f"{spec.name} of run {self.key} was made again since run {self.run.key} was begun "
-                "from it",
-                MARK_FULL,
-            )
-        return found
+        return _table(self.run, self.key, self.saved, spec)
 
-    def expired(self) -> StoredTable:
-        """Read the objects that it let go, and beside them those kept for another reason.
+    def deletions(self) -> StoredTable:
+        """Read what its sweep did; once it was read, what came of a later sweep does not matter.
 
         Raises:
-            ChainError: If it is not the table that names what it saved.
+            ChainError: If it was not swept.
         """
-        found = _load(self.run, tables.EXPIRED_ADDRESSES, self.key)
-        if ExpiredFigures.of(found.manifest).saved != self.saved.digest:
-            raise ChainError(f"the expired addresses of run {self.key} were made again", MARK_FULL)
-        return found
+        return _load(self.run, tables.DELETION_REPORT, self.key)
 
     @property
     def compared_checksums(self) -> bool:
         """Whether it knew of each entry of a head that its checksum is its object's."""
-        return ExpiredFigures.of(self.expired().manifest).checksums_agree is True
+        return self.saved.checksums_agree
 
     def has(self, spec: TableSpec) -> bool:
         """Say whether it saved such a table."""
@@ -198,7 +186,7 @@ def choose(run: Run) -> Base | Full:
     if not run.options.optimized:
         return Full("")
     # Every mark has a listing, even if it did not end.
-    keys, restores = tables.runs_and_restores(run.store)
+    keys = [key for key in run.earlier if key != run.key]
     last = _last_passed(run, [key for key in keys if key < run.key])
     blocked = tuple(sorted({*last.blocked_by, *_still_blocked(run, last.key)}))
     newer = f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else ""
@@ -210,7 +198,7 @@ def choose(run: Run) -> Base | Full:
     except (LakegcError, ValueError) as problem:
         words = problem.found if isinstance(problem, LakegcError) else str(problem)
         return Full(f"run {last.key} is nothing to begin from: {words}", blocked)
-    why = _too_old(run, base) or _restored_since(run, base, restores)
+    why = _too_old(run, base) or _restored_since(run, base)
     return Full(why, blocked) if why else base
 
 
@@ -313,6 +301,7 @@ def _last_passed(run: Run, keys: list[RunKey]) -> _Last:
         where = lakegc_keys.verdict_key(key)
         try:
             verdict = Verdict.from_json(run.store.read(where), name=where)
+            run.documents[where] = verdict
         except NotFoundError:
             if _was_optimized(run, key):
                 why = why or f"run {key}, an optimized one, did not end"
@@ -367,17 +356,11 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     differing = chain.other_options(run, verdict.options)
     if differing:
         raise ValueError(f"other options decided: {differing}")
-    expired = _named(run, verdict, tables.EXPIRED_ADDRESSES, key)
-    named = ExpiredFigures.of(expired.manifest).saved
-    if named is None:
-        raise ValueError("it saved nothing")
-    saved = _saved(run, key)
-    if saved.digest != named:
-        raise ValueError("what it saved is not what its verdict names")
-    commits = CommitsFigures.of(_named(run, verdict, tables.RETAINED_COMMITS, key).manifest)
-    if commits.refs_read_by == WALK:
+    saved = _named(run, key, verdict)
+    commits = _table(run, key, saved, tables.RETAINED_COMMITS)
+    if CommitsFigures.of(commits.manifest).refs_read_by == WALK:
         raise ValueError("its refs could only be walked")
-    deleted, deleted_bytes = _deleted(run, key)
+    deleted, deleted_bytes, left = _deleted(run, key, saved)
     base = Base(
         key,
         BaseFigures(
@@ -394,19 +377,39 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
         saved,
         run,
     )
-    for spec in (
-        tables.UNCOMMITTED_ADDRESSES,
-        tables.RETAINED_COMMITS,
-        tables.RETAINED_RANGES,
-        tables.EXPIRED_ADDRESSES,
-    ):
-        table = expired if spec is tables.EXPIRED_ADDRESSES else base.table(spec)
-        parts = (*table.manifest.parts, *table.manifest.beside)
+    parts = [*left, *saved.kept]
+    for spec in (tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS, tables.RETAINED_RANGES):
+        manifest = base.table(spec).manifest
         # Sketches lie where they were made. The first file of each run goes first.
-        first = {lakegc_keys.run_of(part.key): part for part in reversed(parts)}
-        if not all(_is_there(run.store, part) for part in first.values()):
-            raise ValueError("its tables were pruned")
+        first = {lakegc_keys.run_of(part.key): part for part in reversed(manifest.beside)}
+        parts += [*manifest.parts, *first.values()]
+    if not all(part.key in saved.files or _is_there(run.store, part) for part in parts):
+        raise ValueError("its tables were pruned")
     return base
+
+
+def _named(run: Run, key: RunKey, verdict: Verdict) -> Saved:
+    """Read what a run saved, and compare it with the verdict.
+
+    Raises:
+        LakegcError: If it cannot be read.
+        ValueError: If the verdict names something else, or nothing.
+    """
+    named = verdict.tables[tables.EXPIRED_ADDRESSES.name].get("saved", "")
+    if named is None:
+        raise ValueError("it saved nothing")
+    saved = _saved(run, key)
+    if saved.digest != named:
+        raise ValueError("what it saved is not what its verdict names")
+    same = [
+        saved.tables.get(spec.name) == verdict.tables[spec.name]["manifest"]
+        for spec in (tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS)
+    ]
+    files = {part.key: part.sha256 for part in saved.expired}
+    if not all(same) or files != dict(verdict.addresses):
+        raise ValueError("it saved other tables than its verdict names")
+    saved.unpack(run.store)
+    return saved
 
 
 def _is_there(store: ObjectStore, part: Part) -> bool:
@@ -423,9 +426,10 @@ def _is_there(store: ObjectStore, part: Part) -> bool:
 def _load(run: Run, spec: TableSpec, key: RunKey) -> StoredTable:
     """Read the manifest of a base's table; a process reads it once, and the caller compares it."""
     where = tables.manifest_key(spec, key)
-    if where not in run.known:
-        run.known[where] = reading.load_table(run.store, spec, key)
-    return run.known[where]
+    if where not in run.documents:
+        run.documents[where] = reading.load_table(run.store, spec, key)
+    found: StoredTable = run.documents[where]
+    return found
 
 
 def _saved(run: Run, key: RunKey) -> Saved:
@@ -437,10 +441,23 @@ def _saved(run: Run, key: RunKey) -> Saved:
     return found
 
 
-def _named(run: Run, verdict: Verdict, spec: TableSpec, key: RunKey) -> StoredTable:
+def _table(run: Run, key: RunKey, saved: Saved, spec: TableSpec) -> StoredTable:
+    """Read a table that a base saved; a process reads it once.
+
+    Raises:
+        ChainError: As for `Base.table`.
+    """
+    where = tables.manifest_key(spec, key)
+    if where not in run.documents:
+        packed = saved.table(run.store, spec)
+        if packed is not None:
+            run.documents[where] = packed
     found = _load(run, spec, key)
-    if found.manifest.sha256 != verdict.tables[spec.name]["manifest"]:
-        raise VerdictError(f"its {spec.name} is not the one that its verdict names", MARK_FULL)
+    if found.manifest.sha256 != saved.tables.get(spec.name):
+        raise ChainError(
+            f"{spec.name} of run {key} was made again since run {run.key} was begun from it",
+            MARK_FULL,
+        )
     return found
 
 
@@ -454,29 +471,41 @@ def _listed_since(run: Run, saved: Saved) -> int:
     return int((saved.started - before).timestamp())
 
 
-def _deleted(run: Run, key: RunKey) -> tuple[int, int]:
-    """Return how many objects, and bytes, the sweep of a run took."""
+def _deleted(run: Run, key: RunKey, saved: Saved) -> tuple[int, int, Parts]:
+    """Return how many objects, and bytes, the sweep of a run took.
+
+    And the files of its expired addresses, unless all of them went.
+    """
     try:
-        report = reading.load_table(run.store, tables.DELETION_REPORT, key)
+        report = _load(run, tables.DELETION_REPORT, key)
     except ChainError:
-        return 0, 0
+        return 0, 0, saved.expired
     figures = DeletionFigures.of(report.manifest)
+    gone = (figures.deleted_objects or 0) + figures.already_gone_objects
     return (
-        (figures.deleted_objects or 0) + figures.already_gone_objects,
+        gone,
         figures.deleted_bytes + figures.already_gone_bytes,
+        () if went_whole(report) else saved.expired,
     )
 
 
-def _restored_since(run: Run, base: Base, restores: Sequence[datetime]) -> str:
+def _restored_since(run: Run, base: Base) -> str:
     """Say that objects came back which the base counts as gone, and whose slices it had closed."""
     since = base.saved.started - run.options.accepted_skew
-    later = [at for at in restores if at >= since]
+    later = [at for at in run.restores if at >= since]
     if not later:
         return ""
     return (
         f"deleted objects were brought back since run {base.key}, the last time at "
         f"{later[-1].isoformat(timespec='seconds')}: no optimized run lists their slices"
     )
+
+
+def went_whole(report: StoredTable) -> bool:
+    """Say whether a sweep left no object of its mark."""
+    figures = DeletionFigures.of(report.manifest)
+    gone = (figures.deleted_objects or 0) + figures.already_gone_objects
+    return gone == report.manifest.rows == figures.planned_objects
 
 
 def _too_old(run: Run, base: Base) -> str:

@@ -20,9 +20,8 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
-from spark_core.mark.optimized.base import MARK_FULL, Base
+from spark_core.mark.optimized.base import MARK_FULL, Base, went_whole
 from spark_core.records import reading, tables
-from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -237,16 +236,13 @@ def _listed(slices: StoredTable) -> tuple[Any, Any]:
 
 def _carried(run: Run, base: Base) -> pa.Table:
     """Return what the base named and nobody deleted, and what it kept for another cause."""
-    expired = base.expired()
-    kept = _addresses(run, expired.manifest.beside, schemas.EXPIRED_ADDRESSES)
+    kept = _addresses(run, base.saved.kept, schemas.EXPIRED_ADDRESSES)
     try:
-        report = reading.load_table(run.store, tables.DELETION_REPORT, base.key)
+        report = base.deletions()
     except ChainError:
-        named = _addresses(run, expired.manifest.parts, schemas.EXPIRED_ADDRESSES)
+        named = _addresses(run, base.saved.expired, schemas.EXPIRED_ADDRESSES)
     else:
-        figures = DeletionFigures.of(report.manifest)
-        went = (figures.deleted_objects or 0) + figures.already_gone_objects
-        if went == report.manifest.rows == figures.planned_objects:
+        if went_whole(report):
             return kept
         gone = pa.array(["deleted", "already_gone"])
         named = _addresses(run, report.manifest.parts, schemas.DELETION_REPORT, without=gone)

@@ -48,7 +48,7 @@ from spark_core.mark.range_entries import read_whole, resolved
 from spark_core.mark.ranges import TableReader, tasks_of
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ChangeFigures, CommittedFigures
-from spark_core.records.manifest import Part
+from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run
@@ -153,10 +153,10 @@ class _Reading:
         # Each of these addresses was compared with all retained ranges, or is in one that came.
         lost = [name for name in lost_at(self.base) if not self.base.lists(slice_of(name))]
         asked = _Asked.of(left, came.unknown(answer), lost)
-        found, manifest = self._look_up(asked, commits)
+        found, looked_up = self._look_up(asked, commits)
         hiding = self._hiding(ranges, left, found)
         self._read(change.stayed(hiding), known)
-        manifest_of_ranges = keep_ranges(
+        stored = keep_ranges(
             run,
             commits,
             change.retained,
@@ -164,7 +164,7 @@ class _Reading:
             [Receipt(ranges.manifest.beside, {}), *sketched],
         )
         figures = self._figures(
-            manifest_of_ranges,
+            None if stored is None else stored.sha256,
             ChangeFigures(
                 new_metaranges=change.new_metaranges,
                 left_metaranges=change.left_metaranges,
@@ -175,7 +175,7 @@ class _Reading:
                 matched_ranges=len(matched),
                 hiding_ranges=len(hiding),
                 looked_up=len(asked.addresses),
-                looked_up_manifest=manifest,
+                looked_up_manifest=None if looked_up is None else looked_up.sha256,
                 compares_checksums=self.compares,
                 **collected.counts,
             ),
@@ -186,10 +186,12 @@ class _Reading:
                 self.targets.table.attempt,
                 [receipts.table for receipts in self.written],
                 self.left,
+                is_all=True,
             ),
             began,
             parents=(commits.manifest,),
             figures=figures,
+            encloses=[made for made in (stored, looked_up) if made is not None],
         )
 
     def _read(self, ranges: pa.Table, targets: Targets) -> None:
@@ -242,11 +244,12 @@ class _Reading:
             )
         return answer
 
-    def _look_up(self, asked: _Asked, commits: StoredTable) -> tuple[pa.Table, str | None]:
+    def _look_up(self, asked: _Asked, commits: StoredTable) -> tuple[pa.Table, Manifest | None]:
         """Look up what is in no listed slice, and store what is there and what is not.
 
         Returns:
-            Columns of `schemas.NAMESPACE_SLICES`, and sha256 of the manifest; None for nothing.
+            Columns of `schemas.NAMESPACE_SLICES`, and the manifest, to be enclosed; None for
+            nothing.
         """
         run, began = self.run, self.run.now()
         found, requests = look_up(run, asked.addresses)
@@ -269,11 +272,12 @@ class _Reading:
         counted = replace(listed, figures=dict(requests))
         draft = Draft(
             tables.LOOKED_UP_OBJECTS,
-            Written(attempt, [counted], [missing]),
+            Written(attempt, [counted], [missing], is_all=True),
             began,
             parents=(commits.manifest,),
+            is_enclosed=True,
         )
-        return found, run.keep(draft).manifest.sha256
+        return found, run.keep(draft).manifest
 
     def _hiding(self, ranges: StoredTable, left: Candidates, found: pa.Table) -> set[str]:
         """Return the ranges of heads that stayed, and of which an entry may hide a candidate.

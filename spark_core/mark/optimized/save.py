@@ -8,20 +8,30 @@ import pyarrow.compute as pc
 
 from spark_core import lakegc_keys
 from spark_core.mark.optimized import base
-from spark_core.mark.optimized.saved import Saved
+from spark_core.mark.optimized.saved import Saved, packed
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
+from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 
 
-def save(run: Run, mark: Sequence[StoredTable], figures: ExpiredFigures) -> str | None:
+def save(
+    run: Run,
+    mark: Sequence[StoredTable],
+    figures: ExpiredFigures,
+    *,
+    expired: Sequence[Part],
+    kept: Sequence[Part],
+) -> str | None:
     """Store what a mark saves; it is stored before the table whose manifest names it.
 
     Args:
         run: The run.
         mark: Tables 1 to 4.
         figures: Figures of table 5.
+        expired: Files of table 5.
+        kept: Files of objects that only a hold keeps.
 
     Returns:
         Digest of the document; None if no run may begin from this one.
@@ -31,12 +41,10 @@ def save(run: Run, mark: Sequence[StoredTable], figures: ExpiredFigures) -> str 
     read = CommittedFigures.of(committed.manifest)
     if listed.open_slices is None or read.ranges_manifest is None:
         return None
-    named = {
-        **{table.manifest.table: table.manifest.sha256 for table in (staged, commits)},
-        tables.RETAINED_RANGES.name: read.ranges_manifest,
-    }
+    found = [run.load(tables.RETAINED_RANGES), commits, staged]
     if figures.missing_manifest is not None:
-        named[tables.MISSING_ADDRESSES.name] = figures.missing_manifest
+        found.append(run.load(tables.MISSING_ADDRESSES))
+    manifests, files = packed(run.store, found, (*kept, *expired))
     begun_from = base.of(run)
     saved = Saved(
         repository=run.repository.id,
@@ -51,14 +59,19 @@ def save(run: Run, mark: Sequence[StoredTable], figures: ExpiredFigures) -> str 
         if begun_from is None
         else (*begun_from.saved.optimized_since, str(run.key)),
         options=run.deciding_options,
-        tables=named,
+        tables={table.manifest.table: table.manifest.sha256 for table in found},
         objects=listed.all_objects,
         bytes=listed.all_bytes,
         live_objects=figures.live_objects,
         are_sizes_said=figures.other_sizes > 0
         or figures.twins.are_sizes_said is True
         or (begun_from is not None and begun_from.saved.are_sizes_said),
+        checksums_agree=figures.checksums_agree is True,
         blocked_by=listed.blocked_by or (),
+        expired=tuple(expired),
+        kept=tuple(kept),
+        manifests=manifests,
+        files=files,
     )
     run.store.put(lakegc_keys.saved_key(run.key), saved.to_json())
     return saved.digest

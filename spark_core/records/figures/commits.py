@@ -96,6 +96,7 @@ class CommitsFigures(Figures):
         rules_without_branch: Branches that have a rule and do not exist.
         expired_metaranges: Metaranges that only expired commits have.
         expired_commits: Commits that do not keep their objects.
+        by_reason: Why commits keep their objects -> how many; None: not recorded.
     """
 
     rules: RulesFigures | None = None
@@ -119,3 +120,4 @@ class CommitsFigures(Figures):
     rules_without_branch: tuple[str, ...]
     expired_metaranges: ExpiredMetarangesFigures
     expired_commits: int = 0
+    by_reason: Mapping[str, int] | None = field(default=None, metadata=LEFT_OUT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, BinaryIO
 
 import obstore
@@ -145,6 +146,18 @@ class S3Store(OrderedRemoteStore[Clients]):
 
     def _whole(self, name: str) -> bytes:
         return obstore.get(self._clients.objects, name).bytes().to_bytes()
+
+    def written_at(self, key: str) -> datetime:
+        """Tell when an object was last written, and remember a small one."""
+        name = self._name(key)
+
+        def ask() -> datetime:
+            found = obstore.get(self._clients.objects, name)
+            if self.small_files.takes(found.meta["size"]):
+                self.small_files.keep(key, found.bytes().to_bytes())
+            return found.meta["last_modified"]
+
+        return self._ask_about("read", "read", key, ask)
 
     def _part(self, name: str, start: int, length: int) -> bytes:
         return obstore.get_range(self._clients.objects, name, start=start, length=length).to_bytes()

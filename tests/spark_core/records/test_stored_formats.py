@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core import holds, lakegc_keys
-from spark_core.errors import CorruptTableError, RefusedError
+from spark_core.errors import CorruptTableError, RefusedError, VerdictError
 from spark_core.lock import lease, lease_log
 from spark_core.records.documents import seal
 from tests.support.memory_store import MemoryStore
@@ -96,6 +96,11 @@ def test_every_format_that_is_read_has_a_recorded_document_which_is_still_read(n
 @pytest.mark.parametrize(("name", "number"), EVERY_FORMAT)
 def test_a_format_that_was_raised_once_made_what_was_stored_unreadable(name, number, raised):
     assert KINDS[name].read(recorded(name, number).read_bytes()) == KINDS[name].meaning
+
+
+def test_what_an_earlier_lakegc_saved_is_refused_so_that_the_next_mark_reads_everything():
+    with pytest.raises(VerdictError, match="was written in format 2 by another version"):
+        KINDS["saved"].read(recorded("saved", 2).read_bytes())
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

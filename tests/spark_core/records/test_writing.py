@@ -125,7 +125,8 @@ def asked(monkeypatch):
 
         monkeypatch.setattr(LocalStore, name, count)
 
-    counted("list", lambda prefix: prefix.removeprefix(lakegc_keys.ROOT).partition("/")[0])
+    for name in ("list", "children"):
+        counted(name, lambda prefix: prefix.removeprefix(lakegc_keys.ROOT).partition("/")[0])
     counted("head", lambda key: key.rpartition("/")[2])
     return told
 
@@ -150,9 +151,35 @@ def test_the_tables_of_a_new_run_are_not_looked_for(tmp_path, asked):
     run = written_run(tmp_path, spark=None).run
     for spec in (tables.NAMESPACE_SLICES, tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS):
         _begin_and_keep(run, spec)
-    assert asked == {"slices": 1, "_verdict.json": 4}, (
-        "whoever stores a table asks for the verdict, and who begins the first"
+    assert asked == {"slices": 1}, "who begins the first table lists the runs"
+
+
+def test_a_table_of_a_run_that_was_begun_asks_for_the_verdict_and_for_what_lies_there(
+    tmp_path, asked
+):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    asked.clear()
+    _begin_and_keep(replace(run, known={}, unused={}), tables.UNCOMMITTED_ADDRESSES)
+    assert asked == {"uncommitted": 1, "_verdict.json": 2}
+
+
+def test_a_table_of_a_new_run_that_another_process_made_meanwhile_is_replaced_while_it_is_open(
+    tmp_path,
+):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    run.begin(tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(replace(run, known={}, unused={}), tables.UNCOMMITTED_ADDRESSES)
+    ours = run.keep(
+        Draft(
+            tables.UNCOMMITTED_ADDRESSES,
+            pa.Table.from_pylist(list(STAGED), schema=tables.UNCOMMITTED_ADDRESSES.schema),
+            run.now(),
+            (),
+        )
     )
+    assert run.load(tables.UNCOMMITTED_ADDRESSES, anew=True).manifest == ours.manifest
 
 
 def test_what_a_killed_attempt_left_goes_though_another_process_began_the_run(tmp_path):
@@ -186,9 +213,14 @@ def test_parts_of_another_process_that_makes_the_tables_of_a_new_run_are_left_to
 def test_a_table_of_a_new_run_that_another_process_concluded_meanwhile_is_not_stored(tmp_path):
     run = written_run(tmp_path, spark=None).run
     _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    theirs = replace(run, known={}, unused={})
+    for spec in tables.MARK_TABLES[1:]:
+        _begin_and_keep(theirs, spec)
     run.store.put(lakegc_keys.verdict_key(run.key), b"a verdict")
+    before = _stored(run)
     with pytest.raises(ClosedPartitionError):
         _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert _stored(run) == before
 
 
 def test_a_task_that_ran_twice_leaves_no_part_behind_in_a_new_run(tmp_path):

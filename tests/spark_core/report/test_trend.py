@@ -61,6 +61,24 @@ def test_no_more_than_thirty_runs_are_read_and_none_that_is_newer(store, monkeyp
     assert len(reads) == 29
 
 
+def test_a_report_tells_what_came_before_it_so_that_only_the_newest_is_read(store, monkeypatch):
+    deleted = (Group("deleted", 1, 400), Group("already_gone", 1, 100))
+    put(store, of(5, sweep="s", outcomes=deleted))
+    put(store, of(4, sweep="s", outcomes=(*deleted, Group("failed", 1, 1))))
+    put(store, of(3))
+    put(store, of(2))
+    put(store, replace(of(1), past=trend.kept(trend.trend(store, of(1)))))
+    # Swept since, and there is no telling what became of the one that did not end.
+    put(store, of(3, sweep="s", outcomes=deleted))
+    read, reads = type(store).read, []
+    monkeypatch.setattr(type(store), "read", lambda at, key: reads.append(key) or read(at, key))
+    found = trend.trend(store, of(0))
+    assert [point.reclaimed for point in found] == [400, 400, 400, 0, 0, 0]
+    assert [point.listed for point in found] == [1_000 + days for days in range(5, -1, -1)]
+    runs = {of(days).run: days for days in range(6)}
+    assert [runs[key.partition("run_id=")[2].partition("/")[0]] for key in reads] == [1, 3, 4]
+
+
 def test_what_cannot_be_read_or_is_of_another_repository_costs_its_own_point(store):
     put(store, of(1, repository="other"))
     put(store, of(2))

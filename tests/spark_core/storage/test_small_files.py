@@ -2,6 +2,8 @@
 
 import pickle
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_core.addresses.namespace import Namespace
@@ -27,6 +29,30 @@ def test_a_small_file_is_read_once_while_a_run_is_marked_and_else_each_time(stor
             begin_or_end()
         before = store.requests["read"]
         assert [store.read_unchanging("a") for _ in range(2)] == [b"one"] * 2
+        assert store.requests["read"] - before == reads
+
+
+def test_the_date_of_a_small_file_brings_its_bytes_while_a_run_is_marked(store):
+    store.put("a", b"one")
+    written = store.head("a").last_modified
+    assert store.written_at("a") == written
+    assert store.small_files.get("a") is None
+    store.small_files.begin()
+    assert store.written_at("a") == written
+    before = store.requests.copy()
+    assert store.read_unchanging("a") == b"one"
+    assert store.requests == before
+
+
+def test_a_small_parquet_file_is_read_once_for_its_end_and_its_rows(store):
+    rows = pa.record_batch({"a": [1, 2]})
+    with store.open_sink("a") as sink:
+        pq.write_table(pa.Table.from_batches([rows]), sink)
+    for reads, begin in ((2, lambda: None), (1, store.small_files.begin)):
+        begin()
+        before = store.requests["read"]
+        assert store.parquet_footer("a") == (rows.schema, 2)
+        assert pa.Table.from_batches(store.read_parquet("a")).to_pydict() == {"a": [1, 2]}
         assert store.requests["read"] - before == reads
 
 

@@ -248,11 +248,13 @@ def test_a_verdict_that_cannot_be_read_ends_the_search_for_a_base_no_earlier(run
     assert _prune(run).kept == {str(_key(2)): "an optimized run may begin from it"}
 
 
-def test_what_a_run_saved_stays_as_its_manifests_do(run):
+def test_what_a_run_saved_goes_with_its_tables_and_its_manifests_stay(run):
     for day in (0, 1, 2):
         _saving(run, day)
     assert _prune(run).runs == [_key(2)]
-    assert lakegc_keys.saved_key(_key(2)) in _keys(run, 2)
+    assert lakegc_keys.saved_key(_key(2)) not in _keys(run, 2)
+    assert tables.manifest_key(tables.EXPIRED_ADDRESSES, _key(2)) in _keys(run, 2)
+    assert lakegc_keys.saved_key(_key(1)) in _keys(run, 1)
 
 
 def test_sketches_that_a_later_run_needs_outlive_the_tables_of_their_run(run):
