@@ -13,7 +13,7 @@ from spark_core.mark.commits import retained_commits
 from spark_core.mark.committed import committed_addresses
 from spark_core.mark.expired import Mark, expired_addresses
 from spark_core.mark.optimized import base
-from spark_core.mark.optimized.committed import committed_since
+from spark_core.mark.since_base.committed import committed_since
 from spark_core.mark.slices import namespace_slices
 from spark_core.mark.uncommitted import uncommitted_addresses
 from spark_core.records import tables

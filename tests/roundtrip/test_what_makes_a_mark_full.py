@@ -11,12 +11,14 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox, gc, repositories
 from spark_core import lakegc_keys, mark
+from spark_core.checks import verdict as verdicts
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import NoSuchCallError
 from spark_core.mark.optimized import base as bases
-from spark_core.mark.optimized import candidates, committed
+from spark_core.mark.optimized import candidates
 from spark_core.mark.optimized import saved as saved_information
 from spark_core.mark.optimized.base import Base, Full, choose
+from spark_core.mark.since_base import committed
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.tables import TableSpec
@@ -54,8 +56,19 @@ def place(sandbox: Sandbox, spark: Any) -> HidingPlace:
     return place_on(sandbox, spark)
 
 
+def chosen_by(run: Run) -> Base | Full:
+    run.begin(tables.NAMESPACE_SLICES)
+    return choose(run)
+
+
+@pytest.fixture
+def nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mark saved is too large for one document."""
+    monkeypatch.setattr(saved_information, "MOST", 0)
+
+
 def why_full(run: Run) -> str:
-    chosen = choose(run)
+    chosen = chosen_by(run)
     assert isinstance(chosen, Full)
     return chosen.why
 
@@ -63,7 +76,7 @@ def why_full(run: Run) -> str:
 def test_where_nothing_is_in_doubt_a_mark_begins_from_the_one_before(
     read_only: HidingPlace,
 ) -> None:
-    chosen = choose(read_only.run(NEXT, **OPTIMIZED))
+    chosen = chosen_by(read_only.run(NEXT, **OPTIMIZED))
     assert isinstance(chosen, Base)
     assert chosen.key == RunKey.at(NOW - timedelta(days=BASE))
 
@@ -104,7 +117,7 @@ def test_options_may_need_everything_to_be_read(
 
 def test_a_base_may_be_as_old_as_the_limit_and_no_older(read_only: HidingPlace) -> None:
     options = {"max_base_age": timedelta(days=10), **OPTIMIZED}
-    assert isinstance(choose(read_only.run(NEXT, **options)), Base)
+    assert isinstance(chosen_by(read_only.run(NEXT, **options)), Base)
     second = 1 / 86_400
     assert "max_base_age_days" in why_full(read_only.run(NEXT - second, **options))
 
@@ -116,7 +129,7 @@ def test_each_so_many_marks_one_is_full(place: HidingPlace) -> None:
     assert why_full(place.run(17, **chosen)) == "each of 3 marks reads everything (full_every)"
     place.mark(17, **chosen)
     # That one is a base as the first was.
-    assert isinstance(choose(place.run(16, **chosen)), Base)
+    assert isinstance(chosen_by(place.run(16, **chosen)), Base)
 
 
 def test_refs_that_could_only_be_walked_are_nothing_to_begin_from(
@@ -153,7 +166,7 @@ def test_a_mark_that_did_not_pass_is_nothing_to_begin_from(place: HidingPlace) -
         place.run(15, max_expired_share=0.1, share_from_objects=1, **OPTIMIZED), full=True
     )
     assert not mark_and_conclude(refused)[1].passed
-    chosen = choose(place.run(NEXT, **OPTIMIZED))
+    chosen = chosen_by(place.run(NEXT, **OPTIMIZED))
     assert isinstance(chosen, Base)
     assert chosen.key == RunKey.at(NOW - timedelta(days=BASE))
 
@@ -196,16 +209,17 @@ def _take_away(spec: TableSpec) -> Callable[[Run], None]:
             )
         ),
         *(
-            pytest.param(_take_away(spec), spec.name, id=f"manifest of {spec.name}")
-            for spec in (
-                tables.UNCOMMITTED_ADDRESSES,
-                tables.RETAINED_COMMITS,
-                tables.RETAINED_RANGES,
-                tables.EXPIRED_ADDRESSES,
+            pytest.param(_take_away(spec), why, id=f"manifest of {spec.name}")
+            for spec, why in (
+                (tables.UNCOMMITTED_ADDRESSES, "uncommitted_addresses"),
+                (tables.RETAINED_COMMITS, "retained_commits"),
+                # That of the retained ranges lies in it.
+                (tables.COMMITTED_ADDRESSES, "retained_ranges"),
             )
         ),
     ],
 )
+@pytest.mark.usefixtures("nothing_is_packed")
 def test_a_base_that_is_not_whole_is_nothing_to_begin_from(
     place: HidingPlace, happens: Callable[[Run], None], why: str
 ) -> None:
@@ -215,17 +229,33 @@ def test_a_base_that_is_not_whole_is_nothing_to_begin_from(
     assert why in why_full(place.run(NEXT, **OPTIMIZED))
 
 
-@pytest.mark.parametrize("spec", [tables.EXPIRED_ADDRESSES, tables.RETAINED_COMMITS])
+def test_a_base_whose_tables_lie_in_what_it_saved_needs_no_other_file(place: HidingPlace) -> None:
+    place.upload(30, "staged", b"staged")
+    run, _ = place.mark(BASE, **OPTIMIZED)
+    for spec in (tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS):
+        run.store.delete([part.key for part in run.load(spec).manifest.parts])
+        _take_away(spec)(run)
+    assert isinstance(chosen_by(place.run(NEXT, **OPTIMIZED)), Base)
+
+
+@pytest.mark.parametrize("what", ["a table", "files of what may go"])
 def test_a_table_that_is_not_the_one_that_the_verdict_names_is_nothing_to_begin_from(
-    place: HidingPlace, spec: TableSpec
+    place: HidingPlace, what: str
 ) -> None:
     run, _ = place.mark(BASE, **OPTIMIZED)
-    manifest = run.load(spec).manifest
-    other = replace(manifest, attempt="0" * len(manifest.attempt))
-    run.store.put(tables.manifest_key(spec, run.key), other.to_json())
-    assert f"its {spec.name} is not the one that its verdict names" in why_full(
-        place.run(NEXT, **OPTIMIZED)
+    saved = saved_information.load(run.store, run.key)
+    name = tables.RETAINED_COMMITS.name
+    other = (
+        replace(saved, tables={**saved.tables, name: "0" * 64})
+        if what == "a table"
+        else replace(saved, expired=())
     )
+    verdict = verdicts.load(run)
+    link = {**verdict.tables[tables.EXPIRED_ADDRESSES.name], "saved": other.digest}
+    named = {**verdict.tables, tables.EXPIRED_ADDRESSES.name: link}
+    run.store.put(lakegc_keys.saved_key(run.key), other.to_json())
+    run.store.put(lakegc_keys.verdict_key(run.key), replace(verdict, tables=named).to_json())
+    assert "it saved other tables than its verdict names" in why_full(place.run(NEXT, **OPTIMIZED))
 
 
 @pytest.mark.parametrize(
@@ -262,22 +292,17 @@ def test_what_a_base_saved_must_not_change_while_a_mark_is_made_from_it(
         bases.of(place.run(NEXT, **OPTIMIZED))
 
 
+@pytest.mark.usefixtures("nothing_is_packed")
 def test_a_table_of_the_base_must_not_change_while_a_mark_is_made_from_it(
     place: HidingPlace,
 ) -> None:
     first, _ = place.mark(BASE, **OPTIMIZED)
     run = place.run(NEXT, **OPTIMIZED)
     run.keep(mark.namespace_slices(run))
-    for spec in (tables.RETAINED_RANGES, tables.EXPIRED_ADDRESSES):
-        manifest = first.load(spec).manifest
-        figures = {**manifest.facts, "saved": "0" * 64} if "saved" in manifest.facts else None
-        other = replace(manifest, attempt="0" * len(manifest.attempt))
-        if figures is not None:
-            other = replace(other, facts=figures)
-        first.store.put(tables.manifest_key(spec, first.key), other.to_json())
+    manifest = first.load(tables.RETAINED_COMMITS).manifest
+    other = replace(manifest, attempt="0" * len(manifest.attempt))
+    first.store.put(tables.manifest_key(tables.RETAINED_COMMITS, first.key), other.to_json())
     base = bases.of(place.run(NEXT, **OPTIMIZED))
     assert base is not None
     with pytest.raises(ChainError, match="was made again since"):
-        base.table(tables.RETAINED_RANGES)
-    with pytest.raises(ChainError, match="were made again"):
-        base.expired()
+        base.table(tables.RETAINED_COMMITS)

@@ -39,6 +39,9 @@ class MemoryStore:
         self.read(key)
         raise NotImplementedError("it keeps no dates")
 
+    def written_at(self, key):
+        return self.head(key).last_modified
+
     def exists(self, key):
         return key in self.objects
 

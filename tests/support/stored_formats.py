@@ -108,6 +108,7 @@ SAVED = saved.Saved(
     bytes=900,
     live_objects=7,
     are_sizes_said=False,
+    checksums_agree=True,
     blocked_by=(),
     expired=(Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
     kept=(Part("_lakefs/retention/gc/addresses/_kept", 1, 100, "a" * 64),),

@@ -31,6 +31,7 @@ def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
         store=MemoryStore(),
         deciding_options={},
         repository=SimpleNamespace(id="repo"),
+        earlier=[],
         begin=lambda _spec: None,
         require_same_instance=lambda _manifest: None,
         load=lambda _spec: slices,
@@ -53,6 +54,7 @@ class _Denied:
             store=MemoryStore(),
             deciding_options={},
             repository=SimpleNamespace(id="repo"),
+            earlier=[],
             begin=lambda _spec: NOW,
             require_same_instance=lambda _manifest: None,
             load=lambda _spec: slices,
@@ -143,7 +145,7 @@ def test_the_servers_list_comes_after_the_walk_so_a_branch_deleted_in_between_lo
         root="local://r/",
         list=lambda _prefix: iter(()),
         children=lambda _prefix: ([], None),
-        head=MemoryStore().head,
+        written_at=MemoryStore().written_at,
         read=lambda key: (
             f"commit_id,expired,metarange_id\n{lists[key.split('run_id=')[1].split('/')[0]]}".encode()
         ),

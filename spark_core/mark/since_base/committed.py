@@ -42,10 +42,10 @@ from spark_core.mark.optimized.candidates import (
     candidates_of,
     lost_at,
 )
-from spark_core.mark.optimized.change import Change, change_since, of_expired_commits
-from spark_core.mark.optimized.lookups import look_up
 from spark_core.mark.range_entries import read_whole, resolved
 from spark_core.mark.ranges import TableReader, tasks_of
+from spark_core.mark.since_base.change import Change, change_since, of_expired_commits
+from spark_core.mark.since_base.lookups import look_up
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ChangeFigures, CommittedFigures
 from spark_core.records.manifest import Manifest, Part
