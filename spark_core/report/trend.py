@@ -7,14 +7,14 @@ where reports do not tell what came before them, it is one for each of the newes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.report.summary import BY_BASE, COMMITTED, STAGED
-from spark_core.report.values import PastPoint, Report
+from spark_core.report.values import PastRun, Report
 from spark_core.storage import ObjectStore
 
 RUNS = 30
@@ -58,6 +58,11 @@ class Point:
             all(group.name in _GONE for group in report.outcomes or ()),
         )
 
+    @classmethod
+    def of_past(cls, past: PastRun) -> Point:
+        """Take the bytes that a later report keeps of it."""
+        return cls(*astuple(past))
+
 
 def trend(
     store: ObjectStore, report: Report, *, marked: Sequence[RunKey] | None = None
@@ -87,21 +92,21 @@ def trend(
             past = _read(store, key, swept=key in swept)
             if past is not None and past.repository == report.repository:
                 found.append(Point.of(past))
-                told = told or {row[0]: Point(*row) for row in past.past}
+                told = told or {row.run: Point.of_past(row) for row in past.past}
     except LakegcError:
         # The page matters more than its trend.
         pass
     return found[::-1]
 
 
-def kept(points: Sequence[Point]) -> tuple[PastPoint, ...]:
+def kept(points: Sequence[Point]) -> tuple[PastRun, ...]:
     """Return what a report keeps of the runs before it: what no other sweep will change.
 
     Args:
         points: A result of `trend`.
     """
     return tuple(
-        (each.run, each.listed, each.live, each.garbage, each.reclaimed, each.swept)
+        PastRun(each.run, each.listed, each.live, each.garbage, each.reclaimed, each.swept)
         for each in points[:-1]
         if each.is_final
     )

@@ -218,8 +218,25 @@ class ReferenceReport:
     kept: tuple[Standing, ...]
 
 
-# Run key, bytes that were listed, live, garbage and reclaimed, and whether the run was swept.
-PastPoint = tuple[str, int, int, int, int, bool]
+@dataclass(frozen=True)
+class PastRun:
+    """What an earlier run came to.
+
+    Attributes:
+        run: Its key.
+        listed_bytes: Everything in the namespace.
+        live_bytes: What a retained commit or a staged entry reached.
+        expired_bytes: What could go.
+        deleted_bytes: What its sweep deleted.
+        swept: Whether there was a sweep.
+    """
+
+    run: str
+    listed_bytes: int
+    live_bytes: int
+    expired_bytes: int
+    deleted_bytes: int
+    swept: bool
 
 
 @dataclass(frozen=True)
@@ -298,7 +315,7 @@ class Report:
     by_prefix: tuple[Group, ...] = ()
     by_branch: tuple[Group, ...] = ()
     kind: Kind | None = None
-    past: tuple[PastPoint, ...] = ()
+    past: tuple[PastRun, ...] = ()
 
     @property
     def swept(self) -> bool:
@@ -348,7 +365,7 @@ class Report:
             rules = document.get("rules")
             document["rules"] = None if rules is None else Rules(**rules)
             document["kind"] = _kind(document.get("kind"))
-            document["past"] = tuple(_past(row) for row in document.get("past", ()))
+            document["past"] = tuple(PastRun(**row) for row in document.get("past", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:
@@ -378,11 +395,6 @@ def _kind(found: Mapping[str, Any] | None) -> Kind | None:
     if found is None:
         return None
     return Kind(**{**found, "started": datetime.fromisoformat(found["started"])})
-
-
-def _past(row: Sequence[Any]) -> PastPoint:
-    run, listed, live, garbage, reclaimed, swept = row
-    return str(run), int(listed), int(live), int(garbage), int(reclaimed), bool(swept)
 
 
 def _named(row: Mapping[str, Any]) -> Named:
