@@ -665,7 +665,9 @@ class PolicyMachine(HistoryMachine):
     def _bring_back(self, key: datetime) -> None:
         moved = self.quarantined.pop(key)
         run = self._open(key, PolicyOptions())
-        assert restore(run).complete
+        found = restore(run)
+        # What was purged meanwhile cannot come back.
+        assert not {left.key for left in found.left} & set(moved.contents)
         there = self.repository.objects()
         for address, data in moved.contents.items():
             assert there[address] == data
