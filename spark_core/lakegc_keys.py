@@ -182,13 +182,13 @@ def restored_key(began: datetime) -> str:
     """Return the key that tells later marks of a restore: beside the runs that they look for.
 
     Args:
-        began: When the restore began.
+        began: When the restore began, or ended.
     """
     return f"{_RESTORED}{began.astimezone(UTC):{_INSTANT}}"
 
 
 def restored_at(key: str) -> datetime | None:
-    """Return when the restore of such a key began; None if it is no such key.
+    """Return when the restore of such a key began or ended; None if it is no such key.
 
     Examples:
         >>> restored_at("_lakefs/retention/gc/slices/_restored-2026-11-20T02-00-00.000001Z")

@@ -167,7 +167,7 @@ def runs(store: ObjectStore, where: str = lakegc_keys.ADDRESSES) -> list[RunKey]
 
 
 def runs_and_restores(store: ObjectStore) -> tuple[list[RunKey], list[datetime]]:
-    """Return the runs that began a mark, newest first, and when each restore began.
+    """Return the runs that began a mark, newest first, and when each restore began and ended.
 
     It costs what `runs` costs.
     """

@@ -153,7 +153,7 @@ class Run:
         first: Keys of the manifests of tables that this process was the first to store, and that it
             has not stored again.
         earlier: The runs that had begun a mark when this process began this one, newest first.
-        restores: When each restore began that had begun by then.
+        restores: When the restores began that had begun by then, and when they ended.
         marked: The runs that had expired addresses when this process checked the mark, newest
             first.
     """

@@ -26,6 +26,7 @@ from spark_core.errors import (
     ChainError,
     CorruptTableError,
     IncompleteReadError,
+    LakegcError,
     NotFoundError,
     TransientError,
 )
@@ -179,6 +180,11 @@ def _bring_back_all(
                 raise _without_time(run, count)
             rows = recorded_work.without(run, every, parts, RESTORATIONS, ["address"])
     finally:
+        if held is not None:
+            # A mark that listed the store meanwhile does not know of what came back after that.
+            # Without this note, the next full mark finds it.
+            with suppress(LakegcError):
+                run.store.put(lakegc_keys.restored_key(run.now()), b"")
         if not isinstance(every, pa.Table):
             every.unpersist()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakegc_dagster.sandbox import gc, objects
-from spark_core import explain, graveler, lakegc_keys
+from spark_core import explain, graveler, lakegc_keys, recorded_work
 from spark_core.errors import ChainError
 from spark_core.mark.optimized import saved
 from spark_core.policies import document
@@ -17,6 +19,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.sweep import quarantine
+from spark_core.undo import restore as undo
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
 from tests.support.hidden_entries import HidingPlace
@@ -26,6 +29,8 @@ from tests.support.telling_store import TellingStore
 pytestmark = pytest.mark.spark
 
 OPTIMIZED: dict[str, Any] = {"optimized": True}
+# Of a day.
+MINUTES = 24 * 60
 
 
 @pytest.fixture
@@ -274,14 +279,40 @@ def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(
     first, _ = place.mark(20, quarantine=True, **OPTIMIZED)
     assert sweep_only(first) == {dead: "deleted"}
 
-    def killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
+
+        def killed(*_: Any, **__: Any) -> None:
+            # A process that is gone writes nothing any more.
+            patch.setattr(type(first.store), "put", lambda *_: None)
+            raise KeyboardInterrupt
+
         patch.setattr("spark_core.recorded_work.work_on", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(first)
     assert restore(first, dry_run=True).objects["restorable"] == 1
+    _, marked = place.mark(10, **OPTIMIZED)
+    assert not is_optimized(marked)
+
+
+def test_55_a_restore_that_lasted_is_told_to_the_mark_after_its_end(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.committed(50, "p", b"kept")
+    dead = place.upload(48, "r", b"first")
+    place.upload(48, "r", b"second")
+    first, _ = place.mark(20, quarantine=True, lease_ttl=timedelta(hours=1), **OPTIMIZED)
+    assert sweep_only(first) == {dead: "deleted"}
+
+    def while_it_lasts(*words: Any, **more: Any) -> Any:
+        place.mark(20 - 20 / MINUTES, **OPTIMIZED)
+        # It goes on for ten minutes.
+        now, later = Run.now, place.run(20 - 30 / MINUTES)
+        monkeypatch.setattr(Run, "now", lambda run: now(later if run.key == first.key else run))
+        return recorded_work.work_on(*words, **more)
+
+    monkeypatch.setattr(undo, "recorded_work", SimpleNamespace(**vars(recorded_work)))
+    monkeypatch.setattr(undo.recorded_work, "work_on", while_it_lasts)
+    assert restore(first).complete
     _, marked = place.mark(10, **OPTIMIZED)
     assert not is_optimized(marked)
 
