@@ -269,11 +269,11 @@ def _keys_of_candidate(*, with_md5: bool) -> Column:
 
 
 def _keys_of_entry(*, with_md5: bool) -> Column:
+    """Return the keys of an entry; nobody compared the checksum of an object that lies outside."""
     if not with_md5:
         return sf.array(_size_key())
-    key = sf.when(sf.col("checksum").rlike(MD5), _content_key(sf.col("checksum"))).otherwise(
-        _odd_key()
-    )
+    is_believed = sf.col("checksum").rlike(MD5) & ~sf.col("is_outside")
+    key = sf.when(is_believed, _content_key(sf.col("checksum"))).otherwise(_odd_key())
     return sf.array(_size_key(), key)
 
 

@@ -104,7 +104,9 @@ class Alike:
         columns = (self.entries[name].to_pylist() for name in _ENTRIES.names)
         for row in zip(*columns, strict=True):
             path, own, size, checksum, is_sized, is_outside, is_absent = row
-            for key in self._keys_of_entry(size, checksum) if is_sized else ():
+            # Nobody compared the checksum of an object that lies outside.
+            believed = None if is_outside else checksum
+            for key in self._keys_of_entry(size, believed) if is_sized else ():
                 branches = self.branches if is_outside else reach.get(key, 0)
                 if key in reach and branches > 0 and only[key] != own:
                     add(path, SIZED, key, branches, is_outside=is_outside)

@@ -249,3 +249,22 @@ def test_a_base_of_an_earlier_version_has_compared_nothing_and_every_branch_is_a
     assert set(marked.addresses(run)) == {garbage}
     # The next full run compares everything.
     assert agrees(mark(place, 9, full=True)[1]) is True
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_34_an_import_said_a_checksum_and_its_copy_looked_dead(
+    place: HidingPlace, *, full: bool
+) -> None:
+    elsewhere = place.sandbox.blockstore / "elsewhere" / "imported.bin"
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes(b"the content")
+    # The ETag of an encrypted object, for instance.
+    place.stage(49, "imported", f"local://{elsewhere}", size=11, checksum=SAID)
+    place.commit(49)
+    if not full:
+        mark(place, 20)
+    hidden = place.copy(16, "imported", "imported")
+    run, marked = mark(place, 10, full=full)
+    assert is_optimized(marked) != full
+    assert hidden not in sweep_only(run)
+    assert place.reads("imported") == hidden
