@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakegc_dagster.sandbox import Sandbox, gc, repositories
+from lakegc_dagster.sandbox import Sandbox, gc, objects, repositories
 from spark_core import lakegc_keys, mark
 from spark_core.checks import verdict as verdicts
 from spark_core.errors import ChainError, UnsafePlanError
@@ -276,6 +276,21 @@ def test_where_too_much_changed_the_next_mark_reads_everything(
             mark_only(place.run(NEXT, **OPTIMIZED))
     assert "--full" in str(refusal.value)
     assert "an optimized one, did not end" in why_full(place.run(9, **OPTIMIZED))
+
+
+def test_where_more_is_not_staged_any_more_than_was_read_nothing_is_left_out(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All of it lies in a slice that is listed again.
+    staged = [place.upload(BASE + 0.5, f"s/{number}", b"%d" % number) for number in range(5)]
+    place.mark(BASE, **OPTIMIZED)
+    with place.ago(15):
+        objects.reset(place.core, place.name, "main", kind="reset")
+    for address in staged:
+        place.lose(address)
+    monkeypatch.setattr(candidates, "MOST", 2)
+    with pytest.raises(UnsafePlanError, match="5 objects may have become garbage since run"):
+        mark_only(place.run(NEXT, **OPTIMIZED))
 
 
 def test_what_a_base_saved_must_not_change_while_a_mark_is_made_from_it(

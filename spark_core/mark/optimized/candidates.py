@@ -103,10 +103,12 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
     is_listed = _listed_by(base, names)
     inside = pc.starts_with(names, "data/")
     others = _once(others.filter(pc.and_(inside, pc.invert(is_listed))))
-    if others.num_rows + len(listed) > MOST:
+    # What is not staged any more is read up to this number, so more of it is not whole.
+    count = max(unstaged.num_rows, others.num_rows + len(listed))
+    if count > MOST:
         raise UnsafePlanError(
-            f"repository {run.repository.id}: {others.num_rows + len(listed):,} objects may have "
-            f"become garbage since run {base.key}, and an optimized run takes {MOST:,}",
+            f"repository {run.repository.id}: {count:,} objects may have become garbage since run "
+            f"{base.key}, and an optimized run takes {MOST:,}",
             MARK_FULL,
         )
     found = Candidates(
