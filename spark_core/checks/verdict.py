@@ -81,7 +81,7 @@ def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
     key = lakegc_keys.verdict_key(run.key)
     run.documents.pop(_STORED + key, None)
     # If another process replaced a table of this one since, the verdict names a manifest that is
-    # not there, and nothing is swept or begun by it.
+    # not there, and nothing is swept by it. A run that begins from it reads what this one saved.
     stored = load_mark(run, anew=not run.is_of_this_process)
     manifests = {name: table.manifest for name, table in stored.items()}
     results = guards.check_mark(run, manifests)
