@@ -8,7 +8,7 @@ run a full one, which says why.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -113,8 +113,11 @@ class Base:
 
 
 @contextmanager
-def of_base(base: Base) -> Iterator[None]:
-    """Say what to do where a file that a base saved cannot be read; a full run does not need it.
+def needed(why: str) -> Iterator[None]:
+    """Say what to do where a file cannot be read that a full run does not need.
+
+    Args:
+        why: Why an optimized run needs it, as the end of a sentence.
 
     Raises:
         ChainError: In the place of the error.
@@ -122,10 +125,12 @@ def of_base(base: Base) -> Iterator[None]:
     try:
         yield
     except (NotFoundError, CorruptTableError) as lost:
-        raise ChainError(
-            f"{lost.found}; run {base.run.key} begins from run {base.key}, which saved it",
-            MARK_FULL,
-        ) from lost
+        raise ChainError(f"{lost.found}; {why}", MARK_FULL) from lost
+
+
+def of_base(base: Base) -> AbstractContextManager[None]:
+    """Say so of a file that a base saved."""
+    return needed(f"run {base.run.key} begins from run {base.key}, which saved it")
 
 
 MARK_FULL = "Mark again under a new run key with `--full`."

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.errors import ChainError
 from spark_core.mark import explanations
-from spark_core.mark.optimized.base import MARK_FULL, Base
+from spark_core.mark.optimized.base import MARK_FULL, Base, needed
 from spark_core.mark.ranges import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -150,23 +150,12 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
     )
 
 
-@contextmanager
-def of_expired_commits(base: Base) -> Iterator[None]:
-    """Say what to do where a table of commits that expired since the base cannot be read.
-
-    A full run does not need it.
-
-    Raises:
-        ChainError: In the place of the error.
-    """
-    try:
-        yield
-    except (NotFoundError, CorruptTableError) as lost:
-        raise ChainError(
-            f"{lost.found}; commits that expired since run {base.key} had it, and without it "
-            "nobody knows what they let go",
-            MARK_FULL,
-        ) from lost
+def of_expired_commits(base: Base) -> AbstractContextManager[None]:
+    """Say what to do where a table of commits that expired since the base cannot be read."""
+    return needed(
+        f"commits that expired since run {base.key} had it, and without it nobody knows what they "
+        "let go"
+    )
 
 
 def heads_of(commits: StoredTable) -> dict[str, bool]:
