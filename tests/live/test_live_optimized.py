@@ -10,9 +10,17 @@ from typing import Any
 
 import pytest
 
+from spark_core.mark.optimized.base import AUDIT
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
-from tests.support.live_collection import Collected, collect, require_exactly_the_dead_gone
+from tests.support import live_oracle
+from tests.support.live_collection import (
+    Collected,
+    collect,
+    open_anew,
+    require_exactly_the_dead_gone,
+)
 from tests.support.live_history import DEFAULT, RULES, LiveHistory
+from tests.support.pipeline import mark_and_conclude
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +44,7 @@ def test_optimized_runs_of_a_random_history_take_what_is_dead_and_nothing_else(
     options = {**history.options, **OPTIMIZED}
     done = require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES, **options)
     assert base_of(done) is None
-    gone = done.gone
+    gone, gone_by_optimized = done.gone, set[str]()
     for _ in range(3):
         history.play(STEPS // 3)
         before = done
@@ -45,11 +53,19 @@ def test_optimized_runs_of_a_random_history_take_what_is_dead_and_nothing_else(
         )
         assert base_of(done) == str(before.run.key)
         gone |= done.gone
-    last = collect(repository, spark, **{**options, "full_every": 2})
-    assert base_of(last) is None
-    assert last.outcomes == {}
-    audited = ExpiredFigures.of(last.marked.expired.manifest).audit
+        gone_by_optimized |= done.gone
+    repository.settle()
+    run = open_anew(repository, spark, **{**options, "full_every": 2})
+    marked, _, results = mark_and_conclude(run)
+    assert ListedFigures.of(marked.tables.slices.manifest).base is None
+    assert marked.addresses(run) == []
+    audited = ExpiredFigures.of(marked.expired.manifest).audit
     assert audited is not None
+    # Each was dead when it was deleted. The history went back to an expired commit since.
+    refs = live_oracle.refs_of(repository, live_oracle.retained(repository, DEFAULT, RULES))
+    back = live_oracle.alive(repository, refs) & gone_by_optimized
+    assert audited.alive_objects == len(back)
+    assert [each.name for each in results if not each.passed] == ([AUDIT] if back else [])
     assert len(audited.runs) == 3
 
 
