@@ -10,6 +10,7 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, objects
 from spark_core import schemas
+from spark_core.mark import twins
 from spark_core.records import reading
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
@@ -251,10 +252,7 @@ def test_a_base_of_an_earlier_version_has_compared_nothing_and_every_branch_is_a
     assert agrees(mark(place, 9, full=True)[1]) is True
 
 
-@pytest.mark.parametrize("full", [True, False])
-def test_34_an_import_said_a_checksum_and_its_copy_looked_dead(
-    place: HidingPlace, *, full: bool
-) -> None:
+def _an_import_says_a_checksum(place: HidingPlace, *, full: bool) -> None:
     elsewhere = place.sandbox.blockstore / "elsewhere" / "imported.bin"
     elsewhere.parent.mkdir()
     elsewhere.write_bytes(b"the content")
@@ -268,3 +266,18 @@ def test_34_an_import_said_a_checksum_and_its_copy_looked_dead(
     assert is_optimized(marked) != full
     assert hidden not in sweep_only(run)
     assert place.reads("imported") == hidden
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_34_an_import_said_a_checksum_and_its_copy_looked_dead(
+    place: HidingPlace, *, full: bool
+) -> None:
+    _an_import_says_a_checksum(place, full=full)
+
+
+def test_34_the_same_of_an_import_where_there_is_more_than_the_driver_holds(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twins, "HELD", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    _an_import_says_a_checksum(place, full=True)
