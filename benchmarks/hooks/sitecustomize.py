@@ -79,8 +79,8 @@ def _watch_tables(reading: Any) -> None:
     read = reading.read_part
 
     @wraps(read)
-    def read_part(store: Any, schema: Any, part: Any) -> Any:
-        for batch in read(store, schema, part):
+    def read_part(store: Any, schema: Any, part: Any, **how: Any) -> Any:
+        for batch in read(store, schema, part, **how):
             _note(f"rows {part.key} {batch.num_rows}\n")
             yield batch
 

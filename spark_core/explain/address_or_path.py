@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
-from spark_core import lakegc_keys
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import AddressError, ChainError, LakegcError, NotFoundError, SettingsError
 from spark_core.explain.read_before import base_of, is_missing, runs_before
@@ -86,11 +85,11 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
         return [address_of(run, wanted)]
     _, path = _ref_and_path(run, wanted)
     earlier, unread = list[str](), 0
-    for key in tables.runs(run.store, lakegc_keys.EXPLANATIONS):
+    for key in tables.runs(run.store):
         try:
-            earlier += let_go_under(replace(run, key=key), path)
-        except UNREADABLE:
-            unread += 1
+            earlier += let_go_under(replace(run, key=key, known={}), path)
+        except UNREADABLE as problem:
+            unread += not is_missing(problem)
     try:
         found = [address_of(run, wanted), *earlier]
     except NotFoundError as unknown:

@@ -138,8 +138,22 @@ class Targets:
         ranges = tables.folder(tables.RETAINED_RANGES, run.key)
         return cls(
             Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure),
-            Target(run.store, where, attempt, explanations.ENTRIES, name="_expired"),
-            Target(run.store, ranges, attempt, schemas.SKETCHES, name="_sketches")
+            Target(
+                run.store,
+                where,
+                attempt,
+                explanations.ENTRIES,
+                name="_expired",
+                holds=writing.HELD_BYTES,
+            ),
+            Target(
+                run.store,
+                ranges,
+                attempt,
+                schemas.SKETCHES,
+                name="_sketches",
+                holds=writing.HELD_BYTES,
+            )
             if saves(run)
             else None,
         )

@@ -232,7 +232,13 @@ def _stored(
     entries = mark[-1].manifest.beside
     began = run.now()
     where = tables.folder(tables.EXPLANATIONS, run.key)
-    target = Target(run.store, where, writing.new_attempt(), schemas.EXPLANATIONS)
+    target = Target(
+        run.store,
+        where,
+        writing.new_attempt(),
+        schemas.EXPLANATIONS,
+        holds=writing.HELD_BYTES,
+    )
     orders = _Orders(target, commits, run.key.instant, named)
 
     def write() -> list[_Told]:

@@ -267,7 +267,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if is_dataclass(value):
-        return vars(value)
+        left_out = getattr(value, "LEFT_OUT_IF_EMPTY", ())
+        return {name: one for name, one in vars(value).items() if one or name not in left_out}
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{value!r} cannot be stored")

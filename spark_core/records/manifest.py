@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from spark_core.records.documents import Count, Document, Instant, Parsed
@@ -22,12 +23,22 @@ class Part:
         rows: Rows in it.
         size_bytes: Its size.
         sha256: Hex digest of its bytes.
+        content: Its bytes in base 64, if it lies here and not in the store: the files of tables
+            that are made on the way, as far as they are small. Empty for a file in the store.
     """
+
+    LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("content",)
 
     key: str
     rows: Count
     size_bytes: Count
     sha256: str
+    content: str = field(default="", repr=False)
+
+    @property
+    def held(self) -> bytes | None:
+        """Its bytes, if it lies here; whoever reads them compares their hash."""
+        return base64.b64decode(self.content) if self.content else None
 
 
 Parts = Annotated[tuple[Part, ...], Parsed(list, "a list of files", tuple)]

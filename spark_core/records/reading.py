@@ -200,13 +200,22 @@ def are_few_hashes(rows: int) -> bool:
     return rows <= _HASHES_OF_A_ROW * DRIVER_ROWS
 
 
-def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:
+def read_part(
+    store: ObjectStore, schema: pa.Schema, part: Part, *, again: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one part after comparing its bytes with the manifest.
+
+    Args:
+        store: Where it lies.
+        schema: Columns to read.
+        part: The part.
+        again: As for `ObjectStore.read_unchanging`.
 
     Raises:
         CorruptTableError: If the bytes, the rows or the columns are not those that were written.
     """
-    data = store.read_unchanging(part.key)
+    held = part.held
+    data = store.read_unchanging(part.key, again=again) if held is None else held
     digest = hashlib.sha256(data).hexdigest()
     if digest != part.sha256:
         raise CorruptTableError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import re
 import uuid
 from collections import Counter
@@ -32,10 +34,13 @@ from spark_core.records.figures import Figures
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.spark.tasks import run_over, run_tasks
-from spark_core.storage import ObjectStore
+from spark_core.storage import ObjectStore, parquet
 
 # A part is read into memory whole, to compare its hash before its rows are used.
 MAX_PART_ROWS = 1_000_000
+
+# Bytes of a file that lies in the manifest of the table around its own.
+HELD_BYTES = 2**17
 
 Task = TypeVar("Task")
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
@@ -143,6 +148,8 @@ class Target:
         measure: Counts per batch that are summed up.
         name: Name of the files: `part`, or a name with an underscore first for files beside the
             table.
+        holds: A file that the driver writes, and that is no larger than this, is not stored: its
+            bytes lie in its `Part`, so in the manifest that names it.
     """
 
     store: ObjectStore
@@ -151,6 +158,7 @@ class Target:
     schema: pa.Schema
     measure: Measure | None = None
     name: str = "part"
+    holds: int = 0
 
 
 def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
@@ -218,7 +226,8 @@ def store_table(
     _require_replaceable(store, draft, run)
     where = tables.folder(draft.spec, run)
     attempt = draft.content.attempt if isinstance(draft.content, Written) else new_attempt()
-    target = Target(store, where, attempt, draft.spec.schema, draft.measure)
+    holds = HELD_BYTES if draft.is_enclosed else 0
+    target = Target(store, where, attempt, draft.spec.schema, draft.measure, holds=holds)
     receipts = removed_on_failure(target, lambda: _write(draft, target))
     measured, figures = summed(receipts)
     manifest = Manifest(
@@ -391,9 +400,24 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     pending = next(filled, None)
     while pending is not None:
         key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)
-        written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
-        parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
+        parts.append(_write_part(target, key, rows_of_one_part(), holds=by_driver))
     return Receipt(tuple(parts), measured, by_driver=by_driver)
+
+
+def _write_part(
+    target: Target, key: str, batches: Iterator[pa.RecordBatch], *, holds: bool
+) -> Part:
+    """Write one file, or hold its bytes if it is small and may be held."""
+    if not holds or not target.holds:
+        written = target.store.write_parquet(key, batches, target.schema)
+        return Part(written.key, written.rows, written.size_bytes, written.sha256)
+    sink = io.BytesIO()
+    rows, size_bytes, sha256, _ = parquet.write(sink, batches, target.schema)
+    if size_bytes > target.holds:
+        target.store.put(key, sink.getvalue())
+        target.store.small_files.keep(key, sink.getvalue())
+        return Part(key, rows, size_bytes, sha256)
+    return Part(key, rows, size_bytes, sha256, base64.b64encode(sink.getvalue()).decode())
 
 
 def write_read(

@@ -422,18 +422,19 @@ class ObjectStore(ABC):
             self.small_files.keep(key, data)
         return WrittenFile(key, rows, size_bytes, sha256)
 
-    def read_unchanging(self, key: str) -> bytes:
+    def read_unchanging(self, key: str, *, again: bool = False) -> bytes:
         """Read a file that nobody changes under its name; a small one once while a run is marked.
 
         The caller compares the bytes with a hash that was stored elsewhere.
 
         Args:
             key: A name that no other file ever gets.
+            again: It will be read again soon, so a larger one is remembered, too.
         """
         data = self.small_files.get(key)
         if data is None:
             data = self.read(key)
-            self.small_files.keep(key, data)
+            self.small_files.keep(key, data, again=again)
         return data
 
     def read_parquet(self, key: str) -> Iterator[pa.RecordBatch]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-# Bytes of a file that is remembered, and of all of them.
+# Bytes of a file that is remembered, of one that is known to be read again, and of all of them.
 LARGEST = 2**18
-MOST = 2**23
+LARGEST_READ_AGAIN = 2**24
+MOST = 2**25
 
 
 class SmallFiles:
@@ -45,10 +46,11 @@ class SmallFiles:
             self._files.move_to_end(key)
             return self._files[key]
 
-    def keep(self, key: str, data: bytes) -> None:
-        """Remember the bytes of a file, if they are few."""
+    def keep(self, key: str, data: bytes, *, again: bool = False) -> None:
+        """Remember the bytes of a file if they are few, or less few if it will be read again."""
         with self._lock:
-            if self._files is None or len(data) > LARGEST:
+            largest = LARGEST_READ_AGAIN if again else LARGEST
+            if self._files is None or len(data) > largest:
                 return
             self._bytes += len(data) - len(self._files.pop(key, b""))
             self._files[key] = data

@@ -12,7 +12,7 @@ from lakegc_dagster.sandbox import Sandbox
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import tables, writing
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
 from tests.support.damage import damages
@@ -34,9 +34,14 @@ BASE = RunKey.at(NOW - timedelta(seconds=1))
 
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
-    """Build it once; a base was marked before the state that every point begins with."""
-    with Sandbox(tmp_path_factory.mktemp("failing")) as sandbox:
-        yield FaultWorld(sandbox, spark, tmp_path_factory.mktemp("aside"), has_base=True)
+    """Build it once; a base was marked before the state that every point begins with.
+
+    Each file is stored, as in a large repository, so that it can be damaged, and writing it fail.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "HELD_BYTES", 0)
+        with Sandbox(tmp_path_factory.mktemp("failing")) as sandbox:
+            yield FaultWorld(sandbox, spark, tmp_path_factory.mktemp("aside"), has_base=True)
 
 
 def _base_of(run: Run) -> str | None:

@@ -3,6 +3,13 @@
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
+from spark_core.records import writing
+
+
+@pytest.fixture
+def nothing_is_held(monkeypatch):
+    """Every file is too large to lie in a manifest."""
+    monkeypatch.setattr(writing, "HELD_BYTES", 0)
 
 
 @pytest.fixture

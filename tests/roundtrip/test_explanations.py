@@ -157,6 +157,7 @@ def test_an_object_of_several_paths_is_told_once_with_its_last_commit(sandbox, s
     assert (row["branch"], row["retention_days"]) == ("main", 3)
 
 
+@pytest.mark.usefixtures("nothing_is_held")
 def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     sandbox, spark, story, monkeypatch
 ):
@@ -254,6 +255,7 @@ def test_what_an_optimized_run_did_not_read_is_told_by_the_run_that_did(sandbox,
     assert f"the tables of run {base.key}" in lost.sentence
 
 
+@pytest.mark.usefixtures("nothing_is_held")
 def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spark, story):
     base = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
     mark_and_conclude(base)
@@ -351,6 +353,7 @@ def test_a_mark_whose_words_were_short_at_first_goes_on_without_explanations(san
 @pytest.mark.parametrize(
     "harm", [pytest.param("another table", marks=pytest.mark.deep), "a part is gone"]
 )
+@pytest.mark.usefixtures("nothing_is_held")
 def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explained(
     sandbox, spark, story, harm
 ):

@@ -219,7 +219,7 @@ def _take_away(spec: TableSpec) -> Callable[[Run], None]:
         ),
     ],
 )
-@pytest.mark.usefixtures("nothing_is_packed")
+@pytest.mark.usefixtures("nothing_is_packed", "nothing_is_held")
 def test_a_base_that_is_not_whole_is_nothing_to_begin_from(
     place: HidingPlace, happens: Callable[[Run], None], why: str
 ) -> None:

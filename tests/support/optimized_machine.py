@@ -19,7 +19,7 @@ from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.mark.optimized.base import AUDIT
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.run import Run
 from tests.support.aside_machine import AsideMachine
@@ -28,6 +28,8 @@ from tests.support.history_machine import OLD_ENOUGH, OPTIONS, OlderMark
 from tests.support.pipeline import Marked
 from tests.support.search_oracle import Options, young
 from tests.support.telling_store import TellingStore
+
+_HELD_BYTES = writing.HELD_BYTES
 
 
 class OptimizedMachine(AsideMachine):
@@ -91,6 +93,19 @@ class OptimizedMachine(AsideMachine):
     def let_the_store_tell_contents(self, *, tells: bool) -> None:
         """Let the store give MD5s of contents, as S3 does, which rule out what hides."""
         self.tells_content = tells
+
+    @rule(held=st.sampled_from([0, _HELD_BYTES]))
+    @action
+    def hold_small_files_in_manifests(self, held: int) -> None:
+        """Let small files of tables on the way lie in manifests, or store each of them."""
+        writing.HELD_BYTES = held
+
+    def teardown(self) -> None:
+        """Let small files lie in manifests again."""
+        try:
+            super().teardown()
+        finally:
+            writing.HELD_BYTES = _HELD_BYTES
 
     @rule(options=OPTIONS, number=NUMBER)
     @action

@@ -20,7 +20,7 @@ from spark_core.storage import ObjectStore
 from spark_core.storage.small_files import LARGEST
 
 # Bytes of files and manifests that the document has itself.
-MOST = 2 * LARGEST
+MOST = 4 * LARGEST
 
 Names = Annotated[tuple[str, ...], Parsed(list, "a list of names", tuple)]
 
@@ -123,11 +123,11 @@ def packed(
     manifests, files = dict[str, str](), dict[str, str]()
     for table in found:
         text = table.manifest.to_json().decode()
-        if len(text) <= min(left, LARGEST):
+        if len(text) <= min(left, 2 * LARGEST):
             manifests[table.manifest.table] = text
             left -= len(text)
     for part in (*(part for table in found for part in table.manifest.parts), *others):
-        data = store.small_files.get(part.key)
+        data = None if part.content else store.small_files.get(part.key)
         if data is not None and len(data) <= left:
             files[part.key] = base64.b64encode(data).decode()
             left -= len(data)

@@ -28,6 +28,7 @@ from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
+from spark_core.storage.small_files import LARGEST_READ_AGAIN
 
 # Spreads sizes over 64 bits: 2**64 divided by the golden ratio.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -154,7 +155,7 @@ class Answer:
 
 
 def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
-    """Read all sketches once.
+    """Read all sketches; the driver remembers those of small repositories for the next question.
 
     The cost is one pass over 12 to 24 bytes for each entry, of which the columns that the
     question needs are decoded; the question travels with each task.
@@ -170,11 +171,12 @@ def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
     tasks = [
         tuple(some) for some in _together([part for part in parts if part.rows], _BYTES_OF_A_TASK)
     ]
+    size_bytes = sum(part.size_bytes for part in parts)
     answers = run_tasks(
         lambda: run.spark,
         tasks,
-        partial(_ask, run.store, question),
-        is_small=sum(part.size_bytes for part in parts) <= _DRIVER_BYTES,
+        partial(_ask, run.store, question, again=size_bytes <= LARGEST_READ_AGAIN),
+        is_small=size_bytes <= _DRIVER_BYTES,
     )
     return Answer(
         frozenset().union(*(answer.ranges for answer in answers)),
@@ -196,12 +198,14 @@ def _together(parts: Sequence[Part], most: int) -> Iterable[list[Part]]:
         yield some
 
 
-def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[Part]) -> Answer:
+def _ask(
+    store: ObjectStore, question: Question, _number: int, parts: Sequence[Part], *, again: bool
+) -> Answer:
     ranges, hiding, seen = set[str](), set[str](), set[str]()
     named, contents = [np.empty(0, _FINGERPRINT)], [np.empty(0, _HASH)]
     columns = _columns(question)
     for part in parts:
-        for batch in reading.read_part(store, columns, part):
+        for batch in reading.read_part(store, columns, part, again=again):
             names = np.array(batch.column("range_id").to_pylist(), object)
             seen.update(names)
             ranges.update(names[_has_any(batch, "addresses", question.candidates)])

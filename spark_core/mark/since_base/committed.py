@@ -57,6 +57,8 @@ from spark_core.spark.tasks import counting, interleaved, run_tasks
 # Ranges and entries that the driver reads itself: starting the executors costs more.
 _DRIVER_RANGES = 500
 _DRIVER_ENTRIES = 200_000
+# Bytes of the table that the driver holds of each reading, until it writes them as one file.
+_HELD_BYTES = 2**22
 
 # Most entries of ranges that came; the driver holds a hash of each.
 _MOST_ENTRIES = 20_000_000
@@ -94,8 +96,10 @@ def committed_since(run: Run, commits: StoredTable, base: Base) -> Draft:
         and base.compared_checksums
         and _entries_of(change.came, change.stayed(change.new_heads)) <= _MOST_ENTRIES
     )
-    reads = _Reading(run, reader, base, change, Targets.of(run), compares=compares)
-    return reads.targets.removed_on_failure(lambda: reads.draft(commits, began))
+    targets = Targets.of(run)
+    targets = replace(targets, table=replace(targets.table, holds=_HELD_BYTES))
+    reads = _Reading(run, reader, base, change, targets, compares=compares)
+    return targets.removed_on_failure(lambda: reads.draft(commits, began))
 
 
 @dataclass
@@ -184,7 +188,7 @@ class _Reading:
             tables.COMMITTED_ADDRESSES,
             Written(
                 self.targets.table.attempt,
-                [receipts.table for receipts in self.written],
+                self._stored(),
                 self.left,
                 is_all=True,
             ),
@@ -215,6 +219,25 @@ class _Reading:
     def _parts(self) -> list[Part]:
         """Return the files of the table that were written so far."""
         return [part for receipts in self.written for part in receipts.table.parts]
+
+    def _stored(self) -> list[Receipt]:
+        """Write what the driver held of the table as one file, and return all receipts of it."""
+        written = [receipts.table for receipts in self.written]
+        held = [part for part in self._parts() if part.content]
+        if not held:
+            return written
+        target = replace(self.targets.table, measure=None, holds=0)
+        batches = (
+            batch
+            for part in held
+            for batch in reading.read_part(self.run.store, target.schema, part)
+        )
+        whole = writing.write_parts(target, 0, batches)
+        others = [
+            replace(receipt, parts=tuple(part for part in receipt.parts if not part.content))
+            for receipt in written
+        ]
+        return [*others, whole]
 
     def _read_left(self, came: _Came) -> pa.Table:
         """Read the ranges that left: columns of `CANDIDATES`, without what ranges have that came.
@@ -256,8 +279,10 @@ class _Reading:
         if not asked.addresses:
             return found, None
         attempt, where = writing.new_attempt(), tables.folder(tables.LOOKED_UP_OBJECTS, run.key)
-        target = Target(run.store, where, attempt, schemas.NAMESPACE_SLICES)
-        aside = Target(run.store, where, attempt, ABSENT, name="_absent")
+        target = Target(
+            run.store, where, attempt, schemas.NAMESPACE_SLICES, holds=writing.HELD_BYTES
+        )
+        aside = replace(target, schema=ABSENT, name="_absent")
         there = found["address"].combine_chunks()
         absent = [name for name in asked.expected if not pc.is_in(pa.scalar(name), there).as_py()]
         rows = pa.table({"address": pa.array(absent, pa.string())}, schema=ABSENT)

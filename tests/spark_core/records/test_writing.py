@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from spark_core import lakegc_keys, schemas
-from spark_core.errors import ChainError, ClosedPartitionError
-from spark_core.records import tables, writing
+from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError
+from spark_core.records import reading, tables, writing
 from spark_core.records.figures import Figures
+from spark_core.records.manifest import Manifest
 from spark_core.records.writing import ANYTHING, Draft, Target, Written
 from spark_core.storage.local import LocalStore
 from tests.support.passing_mark import COMMIT, keep_slices
@@ -248,3 +249,51 @@ def test_a_table_whose_run_was_closed_while_it_was_written_leaves_nothing_behind
     with pytest.raises(ClosedPartitionError):
         run.keep(draft)
     assert _stored(run) == {lakegc_keys.verdict_key(run.key)}
+
+
+def _held_target(run, holds):
+    return Target(run.store, "_lakefs/x/", "attempt", schemas.STAGED_ADDRESSES, holds=holds)
+
+
+def _manifest_of(run, receipt):
+    written = Written("attempt", [], [receipt])
+    draft = Draft(tables.LOOKED_UP_OBJECTS, written, OLD, parents=(), is_enclosed=True)
+    return run.keep(draft).manifest
+
+
+ROWS = pa.table({"address": ["data/s/x"], "created_at": [OLD]}, schema=schemas.STAGED_ADDRESSES)
+
+
+def test_a_small_file_lies_in_the_manifest_and_is_read_from_there(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    receipt = writing.write_parts(_held_target(run, 10_000), 0, iter(ROWS.to_batches()))
+    (part,) = receipt.parts
+    assert not run.store.exists(part.key)
+    assert part.size_bytes == len(part.held)
+    manifest = _manifest_of(run, receipt)
+    again = Manifest.from_json(manifest.to_json(), name="m")
+    assert (again, again.sha256) == (manifest, manifest.sha256)
+    (batch,) = reading.read_part(run.store, ROWS.schema, again.beside[0])
+    assert pa.Table.from_batches([batch]) == ROWS
+
+
+def test_a_file_that_is_too_large_or_written_by_an_executor_is_stored(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    for by_executor in (False, True):
+        if by_executor:
+            monkeypatch.setattr(writing.TaskContext, "get", lambda: "a task")
+        target = _held_target(run, 10_000 if by_executor else 10)
+        receipt = writing.write_parts(target, 0, iter(ROWS.to_batches()))
+        (part,) = receipt.parts
+        assert run.store.exists(part.key)
+        assert "content" not in _manifest_of(run, receipt).document()["beside"][0]
+        (batch,) = reading.read_part(run.store, ROWS.schema, part)
+        assert pa.Table.from_batches([batch]) == ROWS
+
+
+def test_a_small_file_whose_bytes_are_not_those_of_its_hash_is_refused(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    receipt = writing.write_parts(_held_target(run, 10_000), 0, iter(ROWS.to_batches()))
+    other = replace(receipt.parts[0], content="UEFSMQ==")
+    with pytest.raises(CorruptTableError, match="the manifest says"):
+        list(reading.read_part(run.store, ROWS.schema, other))

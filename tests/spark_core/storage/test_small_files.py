@@ -63,6 +63,10 @@ def test_a_large_file_is_read_each_time(store, monkeypatch):
     for _ in range(2):
         store.read_unchanging("a")
     assert store.requests["read"] == 2
+    # It is remembered if the first reader says that it will be read again.
+    for _ in range(2):
+        store.read_unchanging("a", again=True)
+    assert store.requests["read"] == 3
 
 
 def test_other_readers_see_what_the_store_has(store):
