@@ -37,12 +37,13 @@ _WRONG = (SettingsError, UnsafePlanError, ClosedPartitionError, VerdictError, No
 _NOTHING = (NOTHING_DELETED, NOTHING_BY_THIS_SWEEP)
 
 
-def require_possible(run: Run, job: JobName) -> None:
+def require_possible(run: Run, job: JobName, *, is_new: bool = False) -> None:
     """Refuse what no run of a key can do; a few small reads of the store, and no Spark.
 
     Args:
         run: The run.
         job: What is asked of it.
+        is_new: Whether its key was made for it a moment ago, so that nobody has marked it.
 
     Raises:
         UnsafePlanError: If the repository's mode forbids the sweep.
@@ -53,7 +54,8 @@ def require_possible(run: Run, job: JobName) -> None:
     if job != "mark":
         sweep.require_switched_on(run)
     if job != "sweep":
-        require_open(run.store, tables.NAMESPACE_SLICES, run.key)
+        if not is_new:
+            require_open(run.store, tables.NAMESPACE_SLICES, run.key)
         return
     require_known(run.store, run.repository.id, run.key)
     require_unfinished(run)
@@ -68,6 +70,7 @@ def wrong_request(
     key: RunKey,
     *,
     now: datetime,
+    is_new: bool = False,
 ) -> LakegcError | None:
     """Return what is wrong with a request; None if nothing is, or if only its run can show it.
 
@@ -78,6 +81,7 @@ def wrong_request(
         repository_id: Repository name.
         key: Run key.
         now: The time.
+        is_new: As for `require_possible`.
     """
     try:
         options = settings.run_options(repository_id)
@@ -90,7 +94,7 @@ def wrong_request(
         # Server, store or credentials: the run meets it again, and Dagster's history has it.
         return None
     try:
-        require_possible(run, job)
+        require_possible(run, job, is_new=is_new)
     except LakegcError as error:
         return _ended(error, job) if isinstance(error, _WRONG) else None
     return None

@@ -492,6 +492,7 @@ def _launch_each(
         if is_known and key is not None:
             for repository_id in chosen:
                 open_known(settings, repository_id, key)
+        is_new = key is None
         key = key or new_run_key(settings.dagster_home)
         ended = []
         for repository_id, name in jobs.items():
@@ -502,6 +503,7 @@ def _launch_each(
                 repository_id,
                 key,
                 log,
+                is_new=is_new,
                 reference_mark=reference_mark,
                 take_over=None if take_over is None else str(take_over),
                 full=full,

@@ -141,6 +141,7 @@ def launch(
     repository_id: str,
     key: RunKey,
     *,
+    is_new: bool = False,
     on_event: OnEvent | None = None,
     clock: Clock | None = None,
     retry_after: timedelta = RETRY_AFTER,
@@ -156,6 +157,7 @@ def launch(
         job: Which job.
         repository_id: Repository.
         key: Run key.
+        is_new: Whether the key was made for this run a moment ago.
         on_event: Told of each table while the job works: started, progressed, stored, checked or
             failed.
         clock: Tells the time; the machine's when None.
@@ -178,7 +180,7 @@ def launch(
     wiring = Wiring(
         settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after
     )
-    wrong = build_resources(wiring)["runs"].wrong_request(job, repository_id, key)
+    wrong = build_resources(wiring)["runs"].wrong_request(job, repository_id, key, is_new=is_new)
     if wrong is not None:
         return LaunchResult(False, "", wrong, str(wrong), {}, ())
     definition = build_defs(settings).resolve_job_def(job)

@@ -251,20 +251,25 @@ class Runs(dg.ConfigurableResource[Any]):
         if was_wrong(error, settings, partition_key, run, job=job, now=now):
             instance.report_run_canceling(asked, message=str(error))
 
-    def wrong_request(self, job: JobName, repository_id: str, key: RunKey) -> LakegcError | None:
+    def wrong_request(
+        self, job: JobName, repository_id: str, key: RunKey, *, is_new: bool = False
+    ) -> LakegcError | None:
         """Return what is wrong with a request before Dagster gets a run of it; None for nothing.
 
         Args:
             job: What is asked.
             repository_id: Repository name.
             key: Run key.
+            is_new: Whether it was made for this request.
         """
         from lakegc_dagster.request_checks import wrong_request
 
         settings = self.wiring.settings
         assert settings is not None  # noqa: S101 - whoever asks has read them
         now = self.wiring.clock.now()
-        return wrong_request(settings, lambda: self.environment, job, repository_id, key, now=now)
+        return wrong_request(
+            settings, lambda: self.environment, job, repository_id, key, now=now, is_new=is_new
+        )
 
     def longest_kept(self, at_least: int) -> int:
         """Return the largest number of runs that any repository of the settings keeps."""

@@ -145,7 +145,7 @@ def _changes(run: Run, now: Mapping[str, int], then: Mapping[str, int]) -> list[
 def _last(run: Run) -> _Past:
     """Search the earlier runs, newest first, for one that passed or was confirmed."""
     not_passed = not_comparable = 0
-    run.marked[:] = tables.runs(run.store)
+    run.marked[:] = _marked(run)
     for key in (key for key in run.marked if key < run.key):
         where = lakegc_keys.verdict_key(key)
         try:
@@ -165,6 +165,18 @@ def _last(run: Run) -> _Past:
         except CorruptTableError as damaged:
             return _Past(None, None, not_passed, not_comparable, damaged=(damaged.found,))
     return _Past(None, None, not_passed, not_comparable)
+
+
+def _marked(run: Run) -> list[RunKey]:
+    """Return the runs that may have expired addresses, newest first.
+
+    An optimized mark knows the newer ones than its base, and the base is the baseline.
+    """
+    if run.is_of_this_process and run.earlier:
+        listed = run.load(tables.NAMESPACE_SLICES).manifest
+        if ListedFigures.of(listed).base is not None:
+            return run.earlier
+    return tables.runs(run.store)
 
 
 def _accepted(run: Run, key: RunKey, verdict: Verdict) -> bool:

@@ -191,11 +191,12 @@ class Holds:
 NONE = Holds(())
 
 
-def load(store: ObjectStore) -> Holds:
+def load(store: ObjectStore, *, was_empty: bool = False) -> Holds:
     """Read every hold of a namespace.
 
     Args:
         store: Rooted at the namespace.
+        was_empty: Whether an earlier look of the same mark found none.
 
     Returns:
         The holds, in order of their names.
@@ -207,7 +208,7 @@ def load(store: ObjectStore) -> Holds:
     """
     # A listing that was lost on the way also shows no hold. So an empty listing is believed only
     # when it comes twice.
-    found = _names(store) or _names(store)
+    found = _names(store) or (() if was_empty else _names(store))
     for name in found:
         if not _KEY.fullmatch(name) and not _UNPUBLISHED.fullmatch(name):
             raise CorruptTableError(name, None, "no hold, and nothing else belongs there", _WAY_ON)

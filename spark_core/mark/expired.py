@@ -114,7 +114,8 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     inventory.require_named_once(run, mark.slices)
     named = _reference_addresses(run, mark.slices)
     by_policy = policy_rows.of_mark(run, mark.all)
-    held = holds.load(run.store)
+    had_none = not CommitsFigures.of(mark.commits.manifest).holds
+    held = holds.load(run.store, was_empty=had_none)
     words = _words(mark)
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)

@@ -12,6 +12,7 @@ from spark_core import lakegc_keys
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.records.figures import ListedFigures
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
 from spark_core.report.chart import chart
 from spark_core.report.page import page
@@ -40,7 +41,11 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
     where = lakegc_keys.report_keys(key, swept=report.swept)
     # Nobody asks what other rules would free of a run that has no mark yet.
     what_if = None if just_marked else load_curve(run.store, key)
-    past = trend(run.store, report, marked=run.marked if just_marked else None)
+    past = (
+        trend(run.store, report, marked=run.marked, swept=_swept_base(run))
+        if just_marked
+        else trend(run.store, report)
+    )
     shown = page(
         report,
         past=past,
@@ -55,6 +60,15 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
     run.store.put(where["html"], shown.encode())
     run.store.put(where["json"], replace(report, past=kept(past)).to_json())
     return where
+
+
+def _swept_base(run: Run) -> Mapping[RunKey, bool] | None:
+    """Say whether the base of an optimized mark was swept, as this process read when it began."""
+    begun_from = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
+    if begun_from is None or not run.is_of_this_process:
+        return None
+    key = RunKey.parse(begun_from.run)
+    return {key: tables.manifest_key(DELETION_REPORT, key) in run.documents}
 
 
 def make(

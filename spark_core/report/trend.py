@@ -1,12 +1,14 @@
 """What earlier runs of a namespace came to, from their stored reports.
 
-It costs two listings, and a small read for the newest run and for each that was swept since. Only
-where reports do not tell what came before them, it is one for each of the newest `RUNS`.
+It costs two listings at most, and a small read for the newest run and for each that was swept
+since. Only where reports do not tell what came before them, it is one for each of the newest
+`RUNS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass, field
 
 from spark_core import lakegc_keys
@@ -65,7 +67,11 @@ class Point:
 
 
 def trend(
-    store: ObjectStore, report: Report, *, marked: Sequence[RunKey] | None = None
+    store: ObjectStore,
+    report: Report,
+    *,
+    marked: Sequence[RunKey] | None = None,
+    swept: Mapping[RunKey, bool] | None = None,
 ) -> Sequence[Point]:
     """Return the runs of a repository up to one of them, oldest first.
 
@@ -76,20 +82,22 @@ def trend(
         store: Rooted at the namespace.
         report: The report of the last run; not read again.
         marked: The runs that have expired addresses, newest first; listed if None.
+        swept: Whether the last runs were swept, as far as it is known. What the report of such a
+            run tells of the runs before it is then believed. None if nothing is known.
     """
     last = RunKey.parse(report.run)
     found = [Point.of(report)]
     try:
-        swept = set(tables.runs(store, lakegc_keys.REPORTS))
+        is_swept = _Swept(store, swept or {})
         known = tables.runs(store) if marked is None else marked
         earlier = [key for key in known if key < last][: RUNS - 1]
         told: dict[str, Point] = {}
         for key in earlier:
             point = told.get(str(key))
-            if point is not None and point.swept == (key in swept):
+            if point is not None and (swept is not None or point.swept == is_swept(key)):
                 found.append(point)
                 continue
-            past = _read(store, key, swept=key in swept)
+            past = _read(store, key, swept=is_swept(key))
             if past is not None and past.repository == report.repository:
                 found.append(Point.of(past))
                 told = told or {row.run: Point.of_past(row) for row in past.past}
@@ -97,6 +105,22 @@ def trend(
         # The page matters more than its trend.
         pass
     return found[::-1]
+
+
+@dataclass
+class _Swept:
+    """Says which runs were swept; they are listed when it is asked about one that it lacks."""
+
+    store: ObjectStore
+    known: Mapping[RunKey, bool]
+    listed: AbstractSet[RunKey] | None = None
+
+    def __call__(self, key: RunKey) -> bool:
+        if key in self.known:
+            return self.known[key]
+        if self.listed is None:
+            self.listed = frozenset(tables.runs(self.store, lakegc_keys.REPORTS))
+        return key in self.listed
 
 
 def kept(points: Sequence[Point]) -> tuple[PastRun, ...]:

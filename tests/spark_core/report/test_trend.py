@@ -51,6 +51,24 @@ def test_runs_are_told_oldest_first_with_what_was_listed_live_garbage_and_reclai
     ]
 
 
+def test_of_a_base_that_was_looked_at_the_report_is_believed_and_nothing_is_listed(
+    store, monkeypatch
+):
+    deleted = (Group("deleted", 1, 400),)
+    put(store, of(2, sweep="s", outcomes=deleted))
+    past = trend.kept(trend.trend(store, replace(of(1), past=())))
+    put(store, of(1, sweep="s", outcomes=deleted, past=past))
+    wanted = trend.trend(store, of(0))
+    assert [point.reclaimed for point in wanted] == [400, 400, 0]
+    keys = [RunKey.parse(of(days).run) for days in (1, 2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "children", lambda *_: pytest.fail("something was listed"))
+        assert trend.trend(store, of(0), marked=keys, swept={keys[0]: True}) == wanted
+    # What the report does not tell is asked for.
+    put(store, of(1, sweep="s", outcomes=deleted))
+    assert trend.trend(store, of(0), marked=keys, swept={keys[0]: True}) == wanted
+
+
 def test_no_more_than_thirty_runs_are_read_and_none_that_is_newer(store, monkeypatch):
     for days in range(-1, 40):
         put(store, of(days))
