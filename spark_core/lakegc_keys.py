@@ -51,6 +51,7 @@ PART = r"(?:part|_expired|_sketches|_absent|_kept)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 SAVED = r"_saved\.json"
 # Names of files that are made anew whenever somebody asks: they do not say that a run is at work.
+# Earlier versions stored a picture, too.
 FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html|png))"
 
 _INSTANT = "%Y-%m-%dT%H-%M-%S.%fZ"
@@ -101,9 +102,9 @@ def confirmation_key(run: RunKey, check: str) -> str:
 
 
 def report_keys(run: RunKey, *, swept: bool) -> dict[str, str]:
-    """Return the keys of a report's files: `json` to be read again, `html` and `png` to look at."""
+    """Return the keys of a report's files: `json` to be read again, `html` to look at."""
     where = of_run(REPORTS if swept else ADDRESSES, run)
-    return {ending: f"{where}_report.{ending}" for ending in ("json", "html", "png")}
+    return {ending: f"{where}_report.{ending}" for ending in ("json", "html")}
 
 
 def what_if_key(run: RunKey) -> str:

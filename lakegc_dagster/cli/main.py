@@ -370,27 +370,53 @@ def sweep(
     metavar="KEY",
     help="Run key; default: the newest mark.",
 )
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw its bars into a PNG file, for a message or a slide.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @command_body
-def report(config: Path | None, repository: str, key: RunKey | None, *, as_json: bool) -> int:
+def report(
+    config: Path | None, repository: str, key: RunKey | None, chart: Path | None, *, as_json: bool
+) -> int:
     """Show the report of a run again, and the paths of its page and its Parquet.
 
     \b
     Examples:
       lakegc report my-repo
       lakegc report my-repo --run 2026-11-20T02-00-00Z
+      lakegc report my-repo --chart november.png
       lakegc report my-repo --json
     """  # noqa: D301 - as above
     from lakegc_dagster.stored_runs import load_report
 
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        if as_json:
+        if as_json or chart is not None:
             _, found, _ = load_report(settings, repository, key)
+        if chart is not None:
+            _draw(found, chart)
+        if as_json:
             click.echo(found.to_json())
         else:
             _show_report(settings, repository, key, earlier=key is None)
+            if chart is not None:
+                click.echo(f"chart    {chart}")
     return 0
+
+
+def _draw(found: Report, chart: Path) -> None:
+    from spark_core.report import chart as drawn
+
+    try:
+        chart.write_bytes(drawn(found))
+    except OSError as problem:
+        raise SettingsError(
+            f"the chart cannot be written to {chart}: {problem.strerror}",
+            "Name a file in a folder that is there and that you may write to.",
+        ) from problem
 
 
 @main.command()

@@ -14,7 +14,6 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
-from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.summary import of_mark, of_sweep, with_verdict
 from spark_core.report.trend import kept, trend
@@ -24,7 +23,7 @@ from spark_core.run import Run
 
 
 def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, str]:
-    """Write a report as JSON, page and chart.
+    """Write a report as JSON and as a page.
 
     The page also shows what earlier runs came to, and what other rules would free where somebody
     asked.
@@ -56,7 +55,6 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
         server=run.server.url,
         price_per_gb_month=run.options.price_per_gb_month,
     )
-    run.store.put(where["png"], chart(report))
     run.store.put(where["html"], shown.encode())
     run.store.put(where["json"], replace(report, past=kept(past)).to_json())
     return where

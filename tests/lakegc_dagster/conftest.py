@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 
 import dagster as dg
 import pytest
@@ -155,15 +154,6 @@ def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
 def no_home(monkeypatch):
     """Let `launch`, and so the command line, work on an instance in memory."""
     monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_pictures():
-    """Draw nothing for reports: the tests of reports do, those of hostile text and the demo."""
-    with pytest.MonkeyPatch.context() as patch:
-        stored = import_module("spark_core.report.stored")
-        patch.setattr(stored, "chart", lambda _report: b"no picture")
-        yield
 
 
 @contextmanager

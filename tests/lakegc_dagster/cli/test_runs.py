@@ -114,6 +114,16 @@ def test_the_report_as_json_is_the_stored_one(place, key):
     assert Report.from_json(answer.stdout.encode(), name="stdout").run == str(key)
 
 
+def test_the_bars_of_a_report_are_drawn_into_a_picture(place, tmp_path):
+    picture = tmp_path / "november.png"
+    answer = place.lakegc("report", "repo", "--chart", str(picture))
+    assert answer.stdout.endswith(f"chart    {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    answer = place.lakegc("report", "repo", "--chart", str(tmp_path / "none" / "x.png"))
+    assert answer.exit_code == 2
+    assert "cannot be written" in answer.stderr
+
+
 def test_the_report_leads_on_to_the_sweep_where_the_mode_allows_it(place, key):
     assert (
         f"next     lakegc sweep repo --run {key} --config "

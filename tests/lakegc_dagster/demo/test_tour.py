@@ -59,11 +59,6 @@ def _objects(directory):
     }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_pictures():
-    """The demo is whole: it draws."""
-
-
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory):
     directory = tmp_path_factory.mktemp("demo") / ".sandbox"
