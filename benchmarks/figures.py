@@ -34,6 +34,7 @@ _FIXED = {"range", "metarange", "branches", "commits", "diff", "objects", "statu
 # kB  1.2 s`.
 _STEP = re.compile(r"^  (\w+) +([\d,]+) rows\b")
 # The folder of a table of lakegc in a key, and the kind of file: `part`, or what lies beside it.
+_RUN = re.compile(r"\bmark\S* \S+, run (\S+)")
 _PART_OF_A_TABLE = re.compile(r"([a-z]+)/run_id=[^/]+/([a-z_]+)-[^/]+$")
 # The unit in which a measure is shown.
 _SECONDS, _BYTES, _COUNT = "s", "MiB", ""
@@ -178,6 +179,19 @@ def steps_of(lines: Sequence[tuple[float, str]], seconds: float) -> dict[str, fl
             steps[found[1]] = round(at - before, 3)
             before = at
     return {**steps, "the rest": round(seconds - before, 3)}
+
+
+def key_of(lines: Sequence[tuple[float, str]]) -> str:
+    """Return the run key that a mark said it chose.
+
+    Raises:
+        ValueError: If it said none.
+    """
+    for _, line in lines:
+        found = _RUN.search(line)
+        if found:
+            return found[1]
+    raise ValueError("the mark did not say its run key")
 
 
 def rows_of(lines: Sequence[tuple[float, str]]) -> dict[str, int]:

@@ -256,9 +256,10 @@ class Measurement:
     def collect(self, serve: Serve, checkout: Checkout) -> None:
         """Mark and sweep a repository once, unmeasured."""
         with serve() as served:
-            key = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+            key = None
             for command in (_MARK, _SWEEP):
                 run = _run(self._asked, checkout, served, command, key, counting=False)
+                key = run["key"]
                 self.console.print(f"  base {command}: {run['seconds']:.1f} s", soft_wrap=True)
 
     def keep(self, more: Mapping[str, Any]) -> None:
@@ -347,9 +348,10 @@ def _measure_by_turns(
     for number in range(runs + 1):
         for checkout in checkouts:
             with serve() as served:
-                key = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+                key = None
                 for command in asked.commands:
                     run = _run(asked, checkout, served, command, key, counting=number == 0)
+                    key = run.pop("key")
                     found[checkout.label][command].append(run)
                     console.print(_progress(checkout, command, run, number), soft_wrap=True)
     return found
@@ -370,9 +372,24 @@ def _progress(checkout: Checkout, command: str, run: dict[str, Any], number: int
 
 
 def _run(
-    asked: Asked, checkout: Checkout, served: Served, command: str, key: str, *, counting: bool
+    asked: Asked,
+    checkout: Checkout,
+    served: Served,
+    command: str,
+    key: str | None,
+    *,
+    counting: bool,
 ) -> dict[str, Any]:
-    """Run one command; exit if it fails or finds a wrong number of objects."""
+    """Run one command; exit if it fails or finds a wrong number of objects.
+
+    Args:
+        asked: What is measured.
+        checkout: The version.
+        served: Its repository.
+        command: The command.
+        key: Run key; None for a mark, which chooses its own.
+        counting: Whether its work and its requests are counted.
+    """
     folder = asked.scratch / "run"
     if folder.exists():
         shutil.rmtree(folder)
@@ -400,7 +417,8 @@ def _run(
     settings.write_text(_settings_text(asked, checkout, served, spark))
     result = folder / "measured.json"
     before, logged = _beside_seconds(served.beside), _log_size(asked)
-    words = [command, REPOSITORY, "--run", key, "--config", str(settings)]
+    named = [] if key is None else ["--run", key]
+    words = [command, REPOSITORY, *named, "--config", str(settings)]
     measuring = [
         sys.executable,
         "-m",
@@ -438,8 +456,9 @@ def _run(
         ]
         counts = map(dict, figures.read_requests(noted))
         run["store_requests"], run["server_calls"], run["rows_read"] = counts
+    run["key"] = key or figures.key_of(run["lines"])
     if served.read is not None:
-        run["found"] = marks.found(served.read, key)
+        run["found"] = marks.found(served.read, run["key"])
     del run["lines"], run["errors"]
     return run
 

@@ -85,6 +85,13 @@ def test_steps_add_up_to_the_time_from_start_to_exit():
     assert sum(steps.values()) == 10.0
 
 
+def test_the_key_that_a_mark_chose_is_read_from_the_output():
+    lines = [(0.1, "starting"), (0.2, "mark bench, run 2026-11-24T09-22-27Z")]
+    assert figures.key_of(lines) == "2026-11-24T09-22-27Z"
+    with pytest.raises(ValueError, match="did not say its run key"):
+        figures.key_of(lines[:1])
+
+
 def test_rows_of_tables_are_read_from_the_output():
     assert figures.rows_of(OUTPUT) == {"namespace_slices": 3800, "uncommitted_addresses": 9}
 

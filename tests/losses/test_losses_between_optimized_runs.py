@@ -15,7 +15,7 @@ from spark_core.errors import ChainError
 from spark_core.mark.optimized import saved
 from spark_core.policies import document
 from spark_core.policies import what_if as policies
-from spark_core.records import tables
+from spark_core.records import tables, writing
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.sweep import quarantine
@@ -144,7 +144,11 @@ def test_54_what_an_older_run_sketched_was_pruned(place: HidingPlace) -> None:
     assert kept not in marked.addresses(run)
 
 
-def test_54_sketches_of_an_older_run_are_gone(place: HidingPlace) -> None:
+def test_54_sketches_of_an_older_run_are_gone(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is not small is not in a manifest.
+    monkeypatch.setattr(writing, "HELD_BYTES", 0)
     place.committed(50, "p")
     first, _ = place.mark(20, **OPTIMIZED)
     place.committed(18, "q", b"more")
@@ -230,8 +234,9 @@ def test_54_a_file_that_the_base_saved_is_damaged(
     place.committed(50, "p")
     place.upload(40, "r", b"replaced")
     place.committed(30, "r", b"other")
-    # What is not small is not in the one file.
+    # What is not small is neither in the one file nor in a manifest.
     monkeypatch.setattr(saved, "MOST", 0)
+    monkeypatch.setattr(writing, "HELD_BYTES", 0)
     first, _ = place.mark(20, **OPTIMIZED)
     for part in (*(found := first.load(spec).manifest).parts, *found.beside):
         if spec is tables.EXPIRED_ADDRESSES or "_sketches" in part.key:
