@@ -136,6 +136,13 @@ class AsideMachine(HistoryMachine):
         # A base that was begun within the skew of two machines is not sure to have seen them.
         self.sandbox.clock.advance(timedelta(minutes=6))
 
+    def _keeps(self, made: OlderMark, before: Mapping[str, bytes]) -> tuple[set[str], set[str]]:
+        must_stay, may_stay = super()._keeps(made, before)
+        # What was brought back since a mark was written since: it is not the object of that mark.
+        back = self.brought_back & set(before)
+        written = self.repository.written
+        return must_stay, may_stay | {one for one in back if written[one] > made.key}
+
     def _purge(self, made: OlderMark) -> None:
         before, run = self.repository.objects(), self._open(made.key, made.options)
         needed = reachable(self.repository, made.key, made.options, self.held)
