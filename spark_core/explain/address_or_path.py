@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from spark_core.explain.stored_rows import rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.mark.explanations import UNREADABLE
 from spark_core.records import tables
+from spark_core.records.figures import ExpiredFigures
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import frame_of
@@ -67,8 +69,9 @@ def address_of(run: Run, wanted: str) -> str:
 def addresses_of(run: Run, wanted: str) -> list[str]:
     """Return the relative addresses of what somebody asks about; see `address_of`.
 
-    Objects that had the path before are looked up in the explanations of stored runs. A run whose
-    explanations were pruned or are damaged is passed over.
+    Objects that had the path before are looked up in the explanations of stored runs, which costs a
+    small read for each run, several at once. A run whose explanations were pruned or are damaged is
+    passed over.
 
     Args:
         run: The run; its server is asked about a path.
@@ -85,11 +88,14 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
         return [address_of(run, wanted)]
     _, path = _ref_and_path(run, wanted)
     earlier, unread = list[str](), 0
-    for key in tables.runs(run.store):
+    runs = [replace(run, key=key, known={}) for key in tables.runs(run.store)]
+    with ThreadPoolExecutor(run.options.read_threads) as pool:
+        explains = list(pool.map(_explains, runs))
+    for one in (one for one, does in zip(runs, explains, strict=True) if does):
         try:
-            earlier += let_go_under(replace(run, key=key, known={}), path)
-        except UNREADABLE as problem:
-            unread += not is_missing(problem)
+            earlier += let_go_under(one, path)
+        except UNREADABLE:
+            unread += 1
     try:
         found = [address_of(run, wanted), *earlier]
     except NotFoundError as unknown:
@@ -102,6 +108,15 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
             raise
         found = earlier
     return list(dict.fromkeys(found))
+
+
+def _explains(run: Run) -> bool:
+    """Say whether a run explains something, as far as its manifest can be read."""
+    try:
+        expired = ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest)
+    except UNREADABLE as problem:
+        return not is_missing(problem)
+    return expired.explanations_manifest is not None
 
 
 def _known_to_no_run(unknown: NotFoundError, unread: int) -> NotFoundError:

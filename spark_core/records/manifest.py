@@ -23,8 +23,9 @@ class Part:
         rows: Rows in it.
         size_bytes: Its size.
         sha256: Hex digest of its bytes.
-        content: Its bytes in base 64, if it lies here and not in the store: the files of tables
-            that are made on the way, as far as they are small. Empty for a file in the store.
+        content: Its bytes in base 64, if it lies here and not in the store: small files of tables
+            that are made on the way, and small ones of expired commits. Empty for a file in the
+            store.
     """
 
     LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("content",)

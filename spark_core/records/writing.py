@@ -413,11 +413,12 @@ def _write_part(
         return Part(written.key, written.rows, written.size_bytes, written.sha256)
     sink = io.BytesIO()
     rows, size_bytes, sha256, _ = parquet.write(sink, batches, target.schema)
+    data = sink.getvalue()
     if size_bytes > target.holds:
-        target.store.put(key, sink.getvalue())
-        target.store.small_files.keep(key, sink.getvalue())
+        target.store.put(key, data)
+        target.store.small_files.keep(key, data)
         return Part(key, rows, size_bytes, sha256)
-    return Part(key, rows, size_bytes, sha256, base64.b64encode(sink.getvalue()).decode())
+    return Part(key, rows, size_bytes, sha256, base64.b64encode(data).decode())
 
 
 def write_read(

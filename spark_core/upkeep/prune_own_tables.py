@@ -509,7 +509,7 @@ def _needed(
 ) -> frozenset[str]:
     """Return the files that the retained ranges of the runs that stay name.
 
-    The sketch of a range is written once. So it may lie in the folder of an earlier run.
+    The sketch of a range is written once, so a stored one may lie in the folder of an earlier run.
     """
     needed: set[str] = set()
     for key in staying:

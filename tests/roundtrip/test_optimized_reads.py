@@ -1,6 +1,7 @@
 """What an optimized mark reads of its base: each small file once, and no rows that say nothing."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,17 @@ import pyarrow as pa
 import pytest
 
 from lakegc_dagster.sandbox import gc
+from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
+from spark_core.mark import ranges
 from spark_core.mark.optimized import base, candidates
+from spark_core.mark.since_base import committed as since_base
 from spark_core.mark_and_sweep import mark_and_conclude
-from spark_core.records import tables
+from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
+from spark_core.records.manifest import Part
+from spark_core.records.writing import Receipt
+from spark_core.run import Run
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import sweep_only
@@ -137,3 +144,62 @@ def test_numbers_are_found_among_others_in_any_order() -> None:
     assert candidates._is_any(numbers, wanted).tolist() == [True, True, True, False, False]
     assert candidates._is_any(numbers, wanted[:0]).tolist() == [False] * 5
     assert candidates._is_any(numbers[:0], wanted).tolist() == []
+
+
+def test_sketches_lie_in_manifests_until_these_would_grow(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(since_base, "_MOST_HELD_SKETCHES", 1)
+    place.committed(60, "p")
+    place.mark(15, optimized=True)
+    held = []
+    for days in (9, 6):
+        place.committed(days + 1, f"q{days}", b"new" * days)
+        run, marked = place.mark(days, optimized=True)
+        assert ListedFigures.of(marked.tables.slices.manifest).base is not None
+        held.append([bool(part.content) for part in _sketches(run)])
+    # Those of the base stay held, and what comes is stored.
+    assert held == [[True, False], [True, False, False]]
+
+
+def _sketches(run: Run) -> Sequence[Part]:
+    parts = run.load(tables.RETAINED_RANGES).manifest.beside
+    return sorted(parts, key=lambda part: not part.content)
+
+
+@pytest.mark.parametrize("most", [0, 1_500, 2**22])
+def test_an_optimized_mark_writes_what_the_driver_held_as_one_file(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for number in range(6):
+        place.committed(60 - number, f"p{number}", b"x" * (number + 1))
+    place.mark(15, optimized=True)
+    for number in range(5):
+        place.committed(12 - number, f"q{number}", b"new" * (number + 1))
+    monkeypatch.setattr(ranges, "RANGES_OF_A_TASK", 1)
+    monkeypatch.setattr(since_base, "_HELD_BYTES", most)
+    stored, read = since_base._Reading._stored, list[list[dict[str, object]]]()
+
+    def compared(self: since_base._Reading) -> list[Receipt]:
+        found = stored(self)
+        for parts in (self._parts(), writing.parts_of(found)):
+            schema = schemas.COMMITTED_ADDRESSES
+            rows = [row for part in parts for row in _rows(self.run, part, schema)]
+            read.append(sorted(rows, key=str))
+        return found
+
+    monkeypatch.setattr(since_base._Reading, "_stored", compared)
+    run, marked = place.mark(5, optimized=True)
+    committed = marked.tables.committed.manifest
+    assert read[0] == read[1]
+    assert len(read[0]) == committed.rows == committed.facts["addresses"]
+    folder = tables.folder(tables.COMMITTED_ADDRESSES, run.key)
+    lying = {key for batch in run.store.list(folder) for key in batch.column("key").to_pylist()}
+    assert {part.key for part in committed.parts} <= lying
+    assert not any(part.content for part in committed.parts)
+    assert (len(committed.parts) == 1) is (most == 2**22)
+
+
+def _rows(run: Run, part: Part, schema: pa.Schema) -> list[dict[str, object]]:
+    found = reading.read_part(run.store, schema, part)
+    return [row for batch in found for row in batch.to_pylist()]

@@ -18,6 +18,7 @@ from hypothesis.stateful import precondition, rule
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.mark.optimized.base import AUDIT
+from spark_core.mark.since_base import committed
 from spark_core.model import RunKey
 from spark_core.records import tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
@@ -29,7 +30,7 @@ from tests.support.pipeline import Marked
 from tests.support.search_oracle import Options, young
 from tests.support.telling_store import TellingStore
 
-_HELD_BYTES = writing.HELD_BYTES
+_HELD_BYTES, _OF_A_TABLE = writing.HELD_BYTES, committed._HELD_BYTES
 
 
 class OptimizedMachine(AsideMachine):
@@ -99,13 +100,14 @@ class OptimizedMachine(AsideMachine):
     def hold_small_files_in_manifests(self, held: int) -> None:
         """Let small files of tables on the way lie in manifests, or store each of them."""
         writing.HELD_BYTES = held
+        committed._HELD_BYTES = _OF_A_TABLE if held else 2_000
 
     def teardown(self) -> None:
         """Let small files lie in manifests again."""
         try:
             super().teardown()
         finally:
-            writing.HELD_BYTES = _HELD_BYTES
+            writing.HELD_BYTES, committed._HELD_BYTES = _HELD_BYTES, _OF_A_TABLE
 
     @rule(options=OPTIONS, number=NUMBER)
     @action

@@ -41,7 +41,7 @@ from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run, chain
 from spark_core.storage import ObjectStore
-from spark_core.storage.small_files import LARGEST_READ_AGAIN
+from spark_core.storage.small_files import LARGEST, LARGEST_READ_AGAIN
 
 # The check of a full run that compares the optimized ones before it with what it finds.
 AUDIT = "optimized_runs_were_right"
@@ -385,12 +385,15 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     parts = [*left, *saved.kept]
     for spec in (tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS, tables.RETAINED_RANGES):
         manifest = base.table(spec).manifest
-        # Sketches lie where they were made. The first file of each run goes first.
+        # Stored sketches lie where they were made. The first file of each run goes first.
         beside = [part for part in manifest.beside if not part.content]
         first = {lakegc_keys.run_of(part.key): part for part in reversed(beside)}
         parts += [*manifest.parts, *first.values()]
     needed = [part for part in parts if not part.content and part.key not in saved.files]
-    if not all(_is_there(run.store, part) for part in needed):
+    # The driver reads all of them later if they are few bytes.
+    is_little = sum(part.size_bytes for part in needed) <= LARGEST_READ_AGAIN
+    largest = LARGEST_READ_AGAIN if is_little else LARGEST
+    if not all(_is_there(run.store, part, largest) for part in needed):
         raise ValueError("its tables were pruned")
     return base
 
@@ -419,9 +422,9 @@ def _named(run: Run, key: RunKey, verdict: Verdict) -> Saved:
     return saved
 
 
-def _is_there(store: ObjectStore, part: Part) -> bool:
-    """Say whether a file is there; a small one is read, as the run needs it later."""
-    if part.size_bytes > LARGEST_READ_AGAIN:
+def _is_there(store: ObjectStore, part: Part, largest: int) -> bool:
+    """Say whether a file is there; a small one is read, as the driver needs it later."""
+    if part.size_bytes > largest:
         return store.exists(part.key)
     try:
         store.read_unchanging(part.key, again=True)

@@ -57,8 +57,11 @@ from spark_core.spark.tasks import counting, interleaved, run_tasks
 # Ranges and entries that the driver reads itself: starting the executors costs more.
 _DRIVER_RANGES = 500
 _DRIVER_ENTRIES = 200_000
-# Bytes of the table that the driver holds of each reading, until it writes them as one file.
+# Bytes of a file of the table that the driver holds until it writes all it holds as one file.
 _HELD_BYTES = 2**22
+# Bytes of sketches in the base's manifest from which on new ones are stored: each manifest takes
+# over those of the one before, and manifests stay for ever.
+_MOST_HELD_SKETCHES = 2**18
 
 # Most entries of ranges that came; the driver holds a hash of each.
 _MOST_ENTRIES = 20_000_000
@@ -98,6 +101,10 @@ def committed_since(run: Run, commits: StoredTable, base: Base) -> Draft:
     )
     targets = Targets.of(run)
     targets = replace(targets, table=replace(targets.table, holds=_HELD_BYTES))
+    known = base.table(tables.RETAINED_RANGES).manifest.beside
+    held = sum(part.size_bytes for part in known if part.content)
+    if targets.sketches is not None and held > _MOST_HELD_SKETCHES:
+        targets = replace(targets, sketches=replace(targets.sketches, holds=0))
     reads = _Reading(run, reader, base, change, targets, compares=compares)
     return targets.removed_on_failure(lambda: reads.draft(commits, began))
 
