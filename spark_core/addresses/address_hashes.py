@@ -50,6 +50,28 @@ def hashed(values: pa.Array) -> pa.Int64Array:
     return pa.array(out)
 
 
+def are_among(numbers: Any, wanted: Any) -> Any:
+    """Say of each number whether it is a wanted one.
+
+    The cost is that of sorting `numbers`, however many are wanted.
+
+    Args:
+        numbers: An array, of hashes for example.
+        wanted: Sorted, each once.
+
+    Returns:
+        An array of booleans, one for each number.
+    """
+    if not len(wanted):
+        return np.zeros(len(numbers), np.bool_)
+    # Sorted numbers are found much sooner: each search begins where the one before ended.
+    order = np.argsort(numbers)
+    at = np.minimum(np.searchsorted(wanted, numbers[order]), len(wanted) - 1)
+    found = np.empty(len(numbers), np.bool_)
+    found[order] = wanted[at] == numbers[order]
+    return found
+
+
 def warm_up() -> None:
     """Compile or load the loops before the first task of a process needs them."""
     Distinct().first(hashed(pa.array(["data/x"])), np.zeros(1, np.int64))

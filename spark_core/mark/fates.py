@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
@@ -309,7 +309,7 @@ def _meet(
     found, left_out = list[pa.RecordBatch](), 0
     for batch in read(parts):
         is_live = batch.column("bits").to_numpy() & _LIVE != 0
-        meets = is_live | np.isin(batch.column("address_hash").to_numpy(), hashes)
+        meets = is_live | are_among(batch.column("address_hash").to_numpy(), hashes)
         found.append(batch.filter(pa.array(meets)))
         left_out += batch.num_rows - found[-1].num_rows
     return pa.Table.from_batches(found, _REFERENCES), left_out

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark.optimized.base import MARK_FULL, Base, went_whole
@@ -161,7 +161,7 @@ class _Staged:
         found = CANDIDATES.empty_table()
         for batch in before.batches(CANDIDATES.names):
             hashes = _numbers(batch.column("address_hash"))
-            left = batch.filter(pa.array(~_is_any(hashes, self.hashes))).cast(CANDIDATES)
+            left = batch.filter(pa.array(~are_among(hashes, self.hashes))).cast(CANDIDATES)
             if left.num_rows:
                 found = _once(pa.concat_tables([found, pa.Table.from_batches([left])]))
             if found.num_rows > MOST:
@@ -171,21 +171,9 @@ class _Staged:
     def among(self, hashes: Any) -> Any:
         """Return which of some hashes, sorted and each once, belong to something staged."""
         if self.hashes is not None:
-            return hashes[_is_any(hashes, self.hashes)]
+            return hashes[are_among(hashes, self.hashes)]
         parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in self.table.manifest.parts]
         return among(self.run, parts, hashes)
-
-
-def _is_any(numbers: Any, wanted: Any) -> Any:
-    """Say of each number whether it is a wanted one; those are sorted, each once."""
-    if not len(wanted):
-        return np.zeros(len(numbers), np.bool_)
-    # Sorted numbers are found much sooner: each search begins where the one before ended.
-    order = np.argsort(numbers)
-    at = np.minimum(np.searchsorted(wanted, numbers[order]), len(wanted) - 1)
-    found = np.empty(len(numbers), np.bool_)
-    found[order] = wanted[at] == numbers[order]
-    return found
 
 
 def lost_at(base: Base) -> list[str]:
@@ -220,7 +208,7 @@ def _among(store: ObjectStore, hashes: Any, _number: int, part: tuple[Part, pa.S
     file, schema = part
     for batch in reading.read_part(store, pa.schema([schema.field("address_hash")]), file):
         some = np.unique(_numbers(batch.column(0)))
-        found.append(some[np.isin(some, hashes)])
+        found.append(some[are_among(some, hashes)])
     return np.unique(np.concatenate(found))
 
 

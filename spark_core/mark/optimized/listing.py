@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError
 from spark_core.mark.optimized.base import MARK_FULL, is_listed
@@ -54,7 +54,7 @@ class Comparable:
         known = pa.array(
             [is_listed(self.base, name) for name in slices.dictionary.to_pylist()], pa.bool_()
         )
-        looked_up = np.isin(hashes.to_numpy(), self.absent)
+        looked_up = are_among(hashes.to_numpy(), self.absent)
         return pc.or_(known.take(slices.indices), pa.array(looked_up))
 
     def filter(self, references: Rows) -> Rows:

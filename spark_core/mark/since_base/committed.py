@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.addresses.namespace import slice_batch, slice_of
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark import explanations
@@ -415,9 +415,9 @@ class _Came:
         stated = self.stated[~np.isin(self.stated, answer.contents)]
         found: set[str] = set()
         for batch in _entries(self.run, self.parts) if len(wanted) or len(stated) else ():
-            is_new = np.isin(_fingerprints(batch), wanted)
+            is_new = are_among(_fingerprints(batch), wanted)
             contents, has_one = _stated(batch)
-            is_new[has_one] |= np.isin(contents, stated)
+            is_new[has_one] |= are_among(contents, stated)
             chosen = batch.filter(pa.array(is_new))
             names = chosen.filter(_is_elsewhere(self.base, chosen)).column("address")
             found.update(names.to_pylist())
@@ -455,7 +455,7 @@ def _read_left(
         # As of a head, so that the paths stay.
         entries = resolved(reader.namespace, read_whole(reader, row), is_head=True)
         hashes = entries.column("address_hash")
-        is_new = pa.array(~np.isin(hashes.to_numpy(), came))
+        is_new = pa.array(~are_among(hashes.to_numpy(), came))
         names = kept_addresses(entries.column("address")).filter(is_new)
         candidates.append(pa.record_batch([names, hashes.filter(is_new)], schema=CANDIDATES))
         newest = pa.repeat(pa.scalar(row["newest"], pa.int32()), entries.num_rows)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_core.addresses.address_hashes import Distinct, hashed
+from spark_core.addresses.address_hashes import Distinct, are_among, hashed
 from spark_core.spark.tasks import frame_of
 
 
@@ -25,6 +25,13 @@ def test_the_hash_of_a_column_is_that_of_spark(spark):
             .toArrow()
         )
         assert hashed(column).to_pylist() == told["hash"].to_pylist()
+
+
+@given(st.lists(st.integers(-9, 9)), st.sets(st.integers(-9, 9)))
+def test_each_number_is_looked_up_among_the_wanted_ones(numbers, wanted):
+    some = np.array([number * 2**59 for number in numbers], np.int64)
+    sorted_once = np.array(sorted(number * 2**59 for number in wanted), np.int64)
+    assert are_among(some, sorted_once).tolist() == [number in wanted for number in numbers]
 
 
 @given(st.lists(st.text(max_size=70)), st.integers(0, 5))
