@@ -77,7 +77,7 @@ def read_partitions(
         spark: The session.
         schema: Columns of every batch that `read` yields.
         tasks: One picklable value per partition; none gives an empty frame. All of them travel with
-            each task, so they name what is to be read rather than hold it.
+            each task, so they name what is to be read, or hold little of it.
         read: Yields the batches of one partition. Runs on an executor.
         rows: How many rows they have, as far as that is known; see `plan_for`.
 
