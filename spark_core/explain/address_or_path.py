@@ -18,7 +18,6 @@ from spark_core.explain.stored_rows import rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.mark.explanations import UNREADABLE
 from spark_core.records import tables
-from spark_core.records.figures import ExpiredFigures
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import frame_of
@@ -70,8 +69,8 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
     """Return the relative addresses of what somebody asks about; see `address_of`.
 
     Objects that had the path before are looked up in the explanations of stored runs, which costs a
-    small read for each run, several at once. A run whose explanations were pruned or are damaged is
-    passed over.
+    small read or two for each run, several at once. A run whose explanations were pruned or are
+    damaged is passed over.
 
     Args:
         run: The run; its server is asked about a path.
@@ -111,12 +110,13 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
 
 
 def _explains(run: Run) -> bool:
-    """Say whether a run explains something, as far as its manifest can be read."""
+    """Say whether a run explains something, as far as its manifests can be read."""
     try:
-        expired = ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest)
+        run.load(tables.EXPIRED_ADDRESSES)  # theirs lies in it
+        run.load(tables.EXPLANATIONS)
     except UNREADABLE as problem:
         return not is_missing(problem)
-    return expired.explanations_manifest is not None
+    return True
 
 
 def _known_to_no_run(unknown: NotFoundError, unread: int) -> NotFoundError:

@@ -139,13 +139,6 @@ def test_the_driver_finds_what_spark_finds_that_is_not_staged_any_more(
     assert here.among(asked).tolist() == there.among(asked).tolist() == staged
 
 
-def test_numbers_are_found_among_others_in_any_order() -> None:
-    numbers, wanted = np.array([7, -3, 7, 0, 9]), np.array([-3, 7, 8])
-    assert candidates._is_any(numbers, wanted).tolist() == [True, True, True, False, False]
-    assert candidates._is_any(numbers, wanted[:0]).tolist() == [False] * 5
-    assert candidates._is_any(numbers[:0], wanted).tolist() == []
-
-
 def test_sketches_lie_in_manifests_until_these_would_grow(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
