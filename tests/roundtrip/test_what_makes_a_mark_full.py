@@ -229,6 +229,22 @@ def test_a_base_that_is_not_whole_is_nothing_to_begin_from(
     assert why in why_full(place.run(NEXT, **OPTIMIZED))
 
 
+@pytest.mark.parametrize("most", [0, 2**24])
+@pytest.mark.usefixtures("nothing_is_packed", "nothing_is_held")
+def test_files_of_a_base_are_read_beforehand_only_if_they_are_few_bytes(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    place.upload(30, "staged", b"staged")
+    place.mark(BASE, **OPTIMIZED)
+    monkeypatch.setattr(bases, "LARGEST", 0)
+    monkeypatch.setattr(bases, "LARGEST_READ_AGAIN", most)
+    run = place.run(NEXT, **OPTIMIZED)
+    before = run.store.requests.copy()
+    assert not isinstance(chosen_by(run), Full)
+    looked_for = (run.store.requests - before)["head"]
+    assert looked_for == 0 if most else looked_for > 2
+
+
 def test_a_base_whose_tables_lie_in_what_it_saved_needs_no_other_file(place: HidingPlace) -> None:
     place.upload(30, "staged", b"staged")
     run, _ = place.mark(BASE, **OPTIMIZED)
