@@ -93,12 +93,15 @@ class Document:
         FORMATS: The formats that are read, every format of a release among them.
         CALLED: The name for people, with its article.
         NEXT_STEP: What to do about a damaged one.
+        LEFT_OUT_IF_EMPTY: Fields that are not stored if they are empty; a dataclass in a document
+            may have it, too.
     """
 
     FORMAT: ClassVar[int]
     FORMATS: ClassVar[tuple[int, ...]]
     CALLED: ClassVar[str]
     NEXT_STEP: ClassVar[str] = OF_A_RUN
+    LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ()
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
     _digest_as_stored: ClassVar[str | None] = None
@@ -112,7 +115,7 @@ class Document:
         """Return its stored values, without the digest."""
         found = {
             "format": self.FORMAT,
-            **{field.name: getattr(self, field.name) for field in fields(self)},
+            **_stored({field.name: getattr(self, field.name) for field in fields(self)}, self),
         }
         # Written and read back once, so that the digest is of the values that a reader finds.
         document: dict[str, Any] = json.loads(json.dumps(found, default=_plain))
@@ -262,13 +265,18 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
+def _stored(values: Mapping[str, Any], of: object) -> dict[str, Any]:
+    """Leave out what a dataclass does not store because it is empty."""
+    left_out = getattr(of, "LEFT_OUT_IF_EMPTY", ())
+    return {name: one for name, one in values.items() if one or name not in left_out}
+
+
 def _plain(value: Any) -> Any:
     """Make JSON of a value that has no JSON form of its own."""
     if isinstance(value, datetime):
         return value.isoformat()
     if is_dataclass(value):
-        left_out = getattr(value, "LEFT_OUT_IF_EMPTY", ())
-        return {name: one for name, one in vars(value).items() if one or name not in left_out}
+        return _stored(vars(value), value)
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{value!r} cannot be stored")

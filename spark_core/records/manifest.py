@@ -69,6 +69,7 @@ class Manifest(Document):
     # 2: 0.1.0; 1 was never released.
     FORMATS: ClassVar[tuple[int, ...]] = (2,)
     CALLED: ClassVar[str] = "a manifest"
+    LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("beside",)
 
     table: str
     repository: str
@@ -96,12 +97,3 @@ class Manifest(Document):
     def sha256(self) -> str:
         """Hex digest of the manifest as stored; children name their parents by it."""
         return hashlib.sha256(self.to_json()).hexdigest()
-
-    def document(self) -> dict[str, Any]:
-        """Return the stored values without the digest; `beside` only if it is not empty."""
-        document = super().document()
-        return (
-            document
-            if self.beside
-            else {name: value for name, value in document.items() if name != "beside"}
-        )

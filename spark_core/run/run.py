@@ -154,8 +154,8 @@ class Run:
             has not stored again.
         earlier: The runs that had begun a mark when this process began this one, newest first.
         restores: When the restores began that had begun by then, and when they ended.
-        marked: The runs that had expired addresses when this process checked the mark, newest
-            first.
+        marked: The runs that may have expired addresses, as this process knew them when it checked
+            the mark, newest first.
     """
 
     key: RunKey

@@ -279,14 +279,20 @@ def test_55_objects_came_back_and_the_limit_of_what_may_go_was_not_asked(
     assert is_optimized(place.mark(8, **OPTIMIZED)[1])
 
 
-def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(
-    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _swept(place: HidingPlace, **more: Any) -> Run:
+    """Let a sweep move one object aside, and return its run."""
     place.committed(50, "p", b"kept")
     dead = place.upload(48, "r", b"first")
     place.upload(48, "r", b"second")
-    first, _ = place.mark(20, quarantine=True, **OPTIMIZED)
+    first, _ = place.mark(20, quarantine=True, **more, **OPTIMIZED)
     assert sweep_only(first) == {dead: "deleted"}
+    return first
+
+
+def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _swept(place)
 
     with monkeypatch.context() as patch:
 
@@ -306,11 +312,7 @@ def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(
 def test_55_a_restore_that_lasted_is_told_to_the_mark_after_its_end(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.committed(50, "p", b"kept")
-    dead = place.upload(48, "r", b"first")
-    place.upload(48, "r", b"second")
-    first, _ = place.mark(20, quarantine=True, lease_ttl=timedelta(hours=1), **OPTIMIZED)
-    assert sweep_only(first) == {dead: "deleted"}
+    first = _swept(place, lease_ttl=timedelta(hours=1))
 
     def while_it_lasts(*words: Any, **more: Any) -> Any:
         place.mark(20 - 20 / MINUTES, **OPTIMIZED)
