@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import chain
-from operator import itemgetter
-from types import NoneType
 from typing import Any
 
 from spark_core.addresses.xids import XID
 from spark_core.errors import IncompleteReadError
 from spark_core.graveler import Timestamp
-from spark_core.lakefs.answer_types import Instants
 from spark_core.lakefs.calls import Answer, Call
 
 _XID = re.compile(XID)
@@ -80,36 +75,6 @@ class Body:
     def parts(self, key: str) -> list[Body]:
         """Read a list of objects."""
         return [Body(self._call, item) for item in self._read(key, list)]
-
-    def pairs(self, key: str, first: str, second: str) -> Iterator[tuple[str, str]]:
-        """Read two strings of each object of a list, in a fraction of the time of `parts`.
-
-        If anything is not as documented, each object is read by itself: those before the wrong one
-        are yielded, and that one is refused.
-        """
-        rows = self._read(key, list)
-        try:
-            found = list(map(itemgetter(first, second), rows))
-        except (LookupError, TypeError):
-            found = None
-        if found is not None and set(map(type, chain.from_iterable(found))) <= {str}:
-            return iter(found)
-        return ((body.text(first), body.text(second)) for body in self.parts(key))
-
-    def instants(self, key: str, field: str) -> Instants:
-        """Read unix seconds of each object of a list, as `any_instant` does; None for none.
-
-        Reading all of them at once is to reading each as in `pairs`.
-        """
-        rows = self._read(key, list)
-        try:
-            found = [row.get(field) for row in rows]
-        except AttributeError:
-            found = None
-        if found is None or not set(map(type, found)) <= {int, NoneType}:
-            parts = self.parts(key)
-            found = [body.integer(field) if body.has(field) else None for body in parts]
-        return Instants(found)
 
     def optional_parts(self, key: str) -> list[Body]:
         """Read a list of objects; null gives the empty list, but the field must be there."""

@@ -30,12 +30,12 @@ A branch that is listed each time and still answers "not found" is none of these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,11 +63,13 @@ MAX_ROUNDS = 5
 # Path, absolute physical address and date of staged entries.
 StagedEntries = list[tuple[str, str, datetime | None]]
 
-# Yields rows of what is staged on a branch, and finds the entries of some of its paths.
+# Path and absolute physical address of an entry, and perhaps its date.
+_Entry = TypeVar("_Entry", tuple[str, str], tuple[str, str, datetime | None])
+
+# Yields rows of what is staged on a branch.
 _RowsOn = Callable[[LakeFSServer, str, str], Iterator[pa.RecordBatch]]
-_LookUp = Callable[
-    [LakeFSServer, str, str, Iterable[str]], Iterable[tuple[str, str, datetime | None]]
-]
+# Finds the entries of some of its paths.
+_LookUp = Callable[[LakeFSServer, str, str, Iterable[str]], Iterable[_Entry]]
 
 # Staged paths that are looked up, and held, at once for each branch that is being read.
 LOT = 10_000
@@ -182,7 +184,7 @@ def diff_addresses(
         IncompleteReadError: If a branch that is listed cannot be read, or an
             entry of a diff cannot be looked up.
     """
-    rows_on = partial(_rows_on, _undated, partial(_addresses, namespace))
+    rows_on = partial(_rows_on, addresses_on, partial(_addresses, namespace))
     return _read_branches(server, repository, rows_on, keep, at_once=at_once, turns=turns)
 
 
@@ -275,13 +277,13 @@ def _read_branch(
         yield True
 
 
-def resolved(namespace: Namespace, entries: StagedEntries) -> pa.StringArray:
-    """Return the relative address of each entry's object; null if it lies outside.
+def resolved(namespace: Namespace, addresses: Sequence[str]) -> pa.StringArray:
+    """Return the relative address of each absolute one; null if it lies outside.
 
     An address that may be inside through another name of the store stays absolute.
     """
-    full = pa.array([int(AddressType.FULL)] * len(entries), pa.int32())
-    absolute = pa.array([physical_address for _, physical_address, _ in entries], pa.string())
+    absolute = pa.array(addresses, pa.string())
+    full = pa.repeat(pa.scalar(int(AddressType.FULL), pa.int32()), len(absolute))
     relative = namespace.relative_batch(absolute, full)
     if not relative.null_count:
         return relative
@@ -289,16 +291,18 @@ def resolved(namespace: Namespace, entries: StagedEntries) -> pa.StringArray:
     return pc.coalesce(relative, pc.if_else(may_be_own(outside), outside, None))
 
 
-def _addresses(namespace: Namespace, _branch: str, entries: StagedEntries) -> pa.RecordBatch:
-    relative = resolved(namespace, entries).drop_null()
+def _addresses(
+    namespace: Namespace, _branch: str, entries: list[tuple[str, str]]
+) -> pa.RecordBatch:
+    relative = resolved(namespace, [address for _, address in entries]).drop_null()
     # The listing of a branch does not say when an entry was staged.
     created = pa.nulls(len(relative), STAGED_ADDRESSES.field("created_at").type)
     return pa.record_batch([relative, created], schema=STAGED_ADDRESSES)
 
 
 def _rows_on(
-    look_up: _LookUp,
-    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    look_up: _LookUp[_Entry],
+    make: Callable[[str, list[_Entry]], pa.RecordBatch],
     server: LakeFSServer,
     repository_id: str,
     branch: str,
@@ -307,22 +311,15 @@ def _rows_on(
         yield make(branch, entries)
 
 
-def _undated(
-    server: LakeFSServer, repository_id: str, ref: str, paths: Iterable[str]
-) -> StagedEntries:
-    found = addresses_on(server, repository_id, ref, paths)
-    return [(path, physical_address, None) for path, physical_address in found]
-
-
 def _staged_on(
-    look_up: _LookUp, server: LakeFSServer, repository_id: str, branch: str
-) -> Iterator[StagedEntries]:
+    look_up: _LookUp[_Entry], server: LakeFSServer, repository_id: str, branch: str
+) -> Iterator[list[_Entry]]:
     """List the entries in a branch's diff; the diff itself has no addresses."""
     missing: set[str] = set()
     for lot in _lots(_changed_paths(server, repository_id, branch)):
         found = list(look_up(server, repository_id, branch, lot))
         yield found
-        missing |= lot - {path for path, *_ in found}
+        missing |= lot - {entry[0] for entry in found}
     for _ in range(_LOOK_UPS):
         if not missing:
             return
@@ -331,7 +328,7 @@ def _staged_on(
         missing = _still_changed(server, repository_id, branch, missing)
         found = list(look_up(server, repository_id, branch, missing))
         yield found
-        missing -= {path for path, *_ in found}
+        missing -= {entry[0] for entry in found}
     hidden = _still_changed(server, repository_id, branch, missing)
     if hidden:
         raise IncompleteReadError(

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_core.clocks import Clock, ClockReading, SystemClock
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
@@ -15,6 +16,7 @@ from spark_core.lakefs import prepare
 from spark_core.lakefs.answer_types import (
     DatedEntry,
     EntriesPage,
+    Instants,
     LoggedCommit,
     PreparedCommits,
     PreparedUncommitted,
@@ -33,6 +35,10 @@ from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
 if TYPE_CHECKING:
     # Imported where a call is made: executors import this package, and never call the server.
     from lakefs_sdk.api_response import ApiResponse
+
+    from spark_core.lakefs.pages import PageReader
+
+_Row = TypeVar("_Row")
 
 # The server keeps days in 32 bits and wraps silently: 4294967301 became 5 (`lakefs-facts` 11.17).
 LONGEST_RETENTION_DAYS = 36_500
@@ -67,6 +73,8 @@ class LakeFSServer:
         from lakefs_sdk.api.repositories_api import RepositoriesApi
         from lakefs_sdk.api.tags_api import TagsApi
 
+        from spark_core.lakefs.pages import PageReader, ShownChange, ShownEntry
+
         self._transport = Transport(options, clock or SystemClock(), on_away)
         self.requests: Counter[str] = self._transport.requests
         client = self._transport.client
@@ -78,6 +86,8 @@ class LakeFSServer:
         self._objects = ObjectsApi(client)
         self._refs = RefsApi(client)
         self._tags = TagsApi(client)
+        self._entries, self._changes = PageReader(ShownEntry), PageReader(ShownChange)
+        self._rows = PageReader[Any](object)
 
     @property
     def url(self) -> str:
@@ -421,10 +431,10 @@ class LakeFSServer:
             amount=_PAGE,
             **where,
         )
-        body = Body.of(call, answer)
-        entries = list(body.pairs("results", "path", "physical_address"))
-        dates = body.instants("results", "mtime")
-        has_more = body.part("pagination").flag("has_more")
+        page = self._entries.read(call, answer)
+        entries = [(row.path, row.physical_address) for row in page.results]
+        dates = Instants([row.mtime for row in page.results])
+        has_more = page.pagination.has_more
         if has_more and not entries:
             raise unreadable(
                 call, "a page without entries that has a next one, so the list has no end"
@@ -509,15 +519,16 @@ class LakeFSServer:
             f"uncommitted changes of branch {branch}",
             "fs:ListObjects",
         )
-        for page in self._pages(
+        pages = self._pages(
             call,
+            self._changes,
             self._branches.diff_branch_with_http_info,
             repository_id,
             branch,
             first_page=first_page,
             **_under(prefix),
-        ):
-            yield from page.pairs("results", "path", "type")
+        )
+        return chain.from_iterable([(row.path, row.type) for row in page] for page in pages)
 
     def _on(self, repository_id: str, name: str, what: str, action: str) -> Call:
         if not repository_id:
@@ -535,20 +546,19 @@ class LakeFSServer:
         **options: Any,
     ) -> Iterator[Body]:
         """Read a list row by row, only as far as the caller iterates; see `_pages`."""
-        for page in self._pages(call, method, *arguments, first_page=first_page, **options):
-            yield from page.parts("results")
+        pages = self._pages(call, self._rows, method, *arguments, first_page=first_page, **options)
+        return (Body(call, row) for row in chain.from_iterable(pages))
 
     def _pages(
         self,
         call: Call,
+        reader: PageReader[_Row],
         method: Callable[..., ApiResponse],
         *arguments: str,
         first_page: int = _PAGE,
         **options: Any,
-    ) -> Iterator[Body]:
+    ) -> Iterator[list[_Row]]:
         """Read a list page by page, only as far as the caller iterates.
-
-        A page is yielded before it is asked where the list continues.
 
         Raises:
             IncompleteReadError: If the list has no end, or a page does not say where to continue.
@@ -561,12 +571,11 @@ class LakeFSServer:
             answer = self._transport.call(
                 call, method, *arguments, amount=amount, **where, **options
             )
-            body = Body.of(call, answer)
-            yield body
-            pagination = body.part("pagination")
-            if not pagination.flag("has_more"):
+            found = reader.read(call, answer)
+            yield found.results
+            if not found.pagination.has_more:
                 return
-            offset = pagination.text("next_offset")
+            offset = found.pagination.next_offset or ""
             if not offset or offset in after:
                 raise unreadable(call, f"more results behind {offset!r}, where the list was before")
             if "\ufffd" in offset:

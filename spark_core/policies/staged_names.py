@@ -216,7 +216,7 @@ def _read_diffs(run: Run, keep: Callable[[pa.RecordBatch], None]) -> int:
 
 
 def _names_of(namespace: Namespace, branch: str, entries: StagedEntries) -> pa.RecordBatch:
-    addresses = resolved(namespace, entries)
+    addresses = resolved(namespace, [address for _, address, _ in entries])
     inside = addresses.is_valid()
     columns = [
         pa.array([branch] * len(entries), pa.string()),

@@ -171,7 +171,7 @@ def test_tasks_import_neither_the_servers_client_nor_what_executors_need_not_hav
     modules = "', '".join(cluster._ENTRANCES)
     code = (
         f"import importlib, sys; [importlib.import_module(name) for name in ['{modules}']]; "
-        f"print({{'lakefs_sdk', 'pydantic'}} & set(sys.modules))"
+        f"print({{'lakefs_sdk', 'msgspec', 'pydantic'}} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
