@@ -50,6 +50,19 @@ def hashed(values: pa.Array) -> pa.Int64Array:
     return pa.array(out)
 
 
+def sorted_once(numbers: Any) -> Any:
+    """Sort numbers, and leave each in once.
+
+    numpy sorts 64-bit integers by vector instructions. Its `unique` takes them through a table of
+    hashes first: of 12 million hashes that took seventy times as long (numpy 2.4).
+    """
+    found = np.sort(numbers)
+    is_first = np.empty(len(found), np.bool_)
+    is_first[:1] = True
+    np.not_equal(found[1:], found[:-1], out=is_first[1:])
+    return found[is_first]
+
+
 def are_among(numbers: Any, wanted: Any) -> Any:
     """Say of each number whether it is a wanted one.
 

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import are_among, hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
@@ -291,7 +291,7 @@ def _meeting(
     found = run_tasks(
         lambda: run.spark,
         _together(references),
-        partial(_meet, read, np.unique(_numbers(listed["address_hash"]))),
+        partial(_meet, read, sorted_once(_numbers(listed["address_hash"]))),
         is_small=rows <= _PASSING_ROWS * reading.DRIVER_ROWS,
     )
     return (

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import lakegc_keys, schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.mark.optimized.candidates import among
 from spark_core.model import RunKey
@@ -82,7 +82,7 @@ def audit(
     optimized = since_last_full(run)
     if not optimized:
         return None
-    deleted = np.unique(
+    deleted = sorted_once(
         np.concatenate(
             [
                 np.empty(0, np.int64),
@@ -162,7 +162,7 @@ def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int
     counts = run_tasks(
         lambda: run.spark,
         list(expired),
-        partial(_count, run.store, np.unique(np.concatenate(known)), before.instant),
+        partial(_count, run.store, sorted_once(np.concatenate(known)), before.instant),
         is_small=sum(part.rows for part in expired) <= _DRIVER_ROWS,
     )
     return sum(count for count, _ in counts), sum(size for _, size in counts)

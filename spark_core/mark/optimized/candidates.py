@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import are_among, hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark.optimized.base import MARK_FULL, Base, went_whole
@@ -65,7 +65,7 @@ class Candidates:
     @property
     def hashes(self) -> Any:
         """Hashes of all, sorted, each once."""
-        return np.unique(np.concatenate([self.listed, _numbers(self.others["address_hash"])]))
+        return sorted_once(np.concatenate([self.listed, _numbers(self.others["address_hash"])]))
 
     def without(self, alive: Any) -> Candidates:
         """Leave out those with one of some hashes."""
@@ -145,7 +145,7 @@ class _Staged:
             return cls(run, table, None)
         batches = table.batches(["address_hash"])
         hashes = [np.empty(0, np.int64), *(_numbers(batch.column(0)) for batch in batches)]
-        return cls(run, table, np.unique(np.concatenate(hashes)))
+        return cls(run, table, sorted_once(np.concatenate(hashes)))
 
     def not_any_more(self, base: Base) -> pa.Table:
         """Return what was staged at the base and is not now; columns of `CANDIDATES`, each once."""
@@ -200,16 +200,16 @@ def among(run: Run, parts: Sequence[tuple[Part, pa.Schema]], hashes: Any) -> Any
         partial(_among, run.store, hashes),
         is_small=sum(part.rows for part, _ in parts) <= _DRIVER_ROWS,
     )
-    return np.unique(np.concatenate([hashes[:0], *found]))
+    return sorted_once(np.concatenate([hashes[:0], *found]))
 
 
 def _among(store: ObjectStore, hashes: Any, _number: int, part: tuple[Part, pa.Schema]) -> Any:
     found = [hashes[:0]]
     file, schema = part
     for batch in reading.read_part(store, pa.schema([schema.field("address_hash")]), file):
-        some = np.unique(_numbers(batch.column(0)))
+        some = sorted_once(_numbers(batch.column(0)))
         found.append(some[are_among(some, hashes)])
-    return np.unique(np.concatenate(found))
+    return sorted_once(np.concatenate(found))
 
 
 def _listed(slices: StoredTable) -> tuple[Any, Any]:

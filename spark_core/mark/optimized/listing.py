@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import are_among, hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError
 from spark_core.mark.optimized.base import MARK_FULL, is_listed
@@ -153,5 +153,5 @@ def of_mark(run: Run, slices: StoredTable, committed: StoredTable) -> Listing:
     return Listing(
         run,
         (*slices.manifest.parts, *looked_up.manifest.parts),
-        Comparable(base, np.unique(np.concatenate(absent))),
+        Comparable(base, sorted_once(np.concatenate(absent))),
     )

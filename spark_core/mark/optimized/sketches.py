@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
@@ -43,14 +43,14 @@ _BYTES_OF_A_TASK = 2**26
 
 def of_hashes(hashes: Any) -> Any:
     """Return hashes (int64) as sketches have them: unsigned, sorted, each once."""
-    return np.unique(np.ascontiguousarray(hashes, dtype=np.int64).view(np.uint64)).astype(_HASH)
+    return sorted_once(np.ascontiguousarray(hashes, dtype=np.int64).view(np.uint64)).astype(_HASH)
 
 
 def of_sizes(sizes: Any) -> Any:
     """Return the fingerprints of sizes in bytes (int64), sorted, each once."""
     with np.errstate(over="ignore"):
         spread = np.ascontiguousarray(sizes, dtype=np.int64).view(np.uint64) * _SPREAD
-    return np.unique((spread >> np.uint64(32)).astype(_FINGERPRINT))
+    return sorted_once((spread >> np.uint64(32)).astype(_FINGERPRINT))
 
 
 def of_entries(hashes: Any, sizes: Any) -> Any:
@@ -108,8 +108,8 @@ def sketch(
         "has_outside": inside < entries,
         "addresses": of_hashes(hashes).tobytes(),
         "sizes": of_sizes(sizes).tobytes(),
-        "entries": np.unique(of_entries(hashes, sizes)).tobytes(),
-        "contents": np.unique(contents).tobytes(),
+        "entries": sorted_once(of_entries(hashes, sizes)).tobytes(),
+        "contents": sorted_once(contents).tobytes(),
     }
 
 
@@ -181,9 +181,9 @@ def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
     return Answer(
         frozenset().union(*(answer.ranges for answer in answers)),
         frozenset().union(*(answer.hiding for answer in answers)),
-        np.unique(np.concatenate([np.empty(0, _FINGERPRINT), *(a.named for a in answers)])),
+        sorted_once(np.concatenate([np.empty(0, _FINGERPRINT), *(a.named for a in answers)])),
         frozenset().union(*(answer.seen for answer in answers)),
-        np.unique(np.concatenate([np.empty(0, _HASH), *(a.contents for a in answers)])),
+        sorted_once(np.concatenate([np.empty(0, _HASH), *(a.contents for a in answers)])),
     )
 
 
@@ -225,9 +225,9 @@ def _ask(
     return Answer(
         frozenset(ranges),
         frozenset(hiding),
-        np.unique(np.concatenate(named)),
+        sorted_once(np.concatenate(named)),
         frozenset(seen),
-        np.unique(np.concatenate(contents)),
+        sorted_once(np.concatenate(contents)),
     )
 
 

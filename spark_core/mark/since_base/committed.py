@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import are_among, hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch, slice_of
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark import explanations
@@ -396,9 +396,9 @@ class _Came:
             run,
             base,
             parts,
-            np.unique(np.concatenate(hashes)),
-            np.unique(np.concatenate(elsewhere)),
-            np.unique(np.concatenate(stated)),
+            sorted_once(np.concatenate(hashes)),
+            sorted_once(np.concatenate(elsewhere)),
+            sorted_once(np.concatenate(stated)),
         )
 
     def unknown(self, answer: sketches.Answer) -> list[str]:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_core.addresses.address_hashes import sorted_once
 from spark_core.addresses.namespace import AddressType
 from spark_core.holds import Holds
 from spark_core.lakefs import MOST_PATHS, DatedEntry, addresses_on
@@ -159,7 +160,8 @@ class Look:
         at_once = self._run.options.branches_at_once
         for _, hashes in side_by_side(young, ask, at_once=at_once):
             found.extend(hashes)
-        return np.unique(np.frombuffer(found, np.uint64) if found else np.empty(0, np.uint64))
+        touched: NDArray[np.uint64] = sorted_once(np.array(found, np.uint64))
+        return touched
 
 
 def addresses_of(run: Run, ref: str, paths: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_core.addresses.address_hashes import Distinct, are_among, hashed
+from spark_core.addresses.address_hashes import Distinct, are_among, hashed, sorted_once
 from spark_core.spark.tasks import frame_of
 
 
@@ -30,8 +30,16 @@ def test_the_hash_of_a_column_is_that_of_spark(spark):
 @given(st.lists(st.integers(-9, 9)), st.sets(st.integers(-9, 9)))
 def test_each_number_is_looked_up_among_the_wanted_ones(numbers, wanted):
     some = np.array([number * 2**59 for number in numbers], np.int64)
-    sorted_once = np.array(sorted(number * 2**59 for number in wanted), np.int64)
-    assert are_among(some, sorted_once).tolist() == [number in wanted for number in numbers]
+    known = np.array(sorted(number * 2**59 for number in wanted), np.int64)
+    assert are_among(some, known).tolist() == [number in wanted for number in numbers]
+
+
+@given(st.lists(st.integers(-9, 9)), st.sampled_from([np.int64, np.uint64, np.dtype("<u4")]))
+def test_numbers_are_sorted_and_each_is_in_once(numbers, kind):
+    some = np.array([number * 2**59 for number in numbers], np.int64).astype(kind)
+    found = sorted_once(some)
+    assert found.dtype == kind
+    assert found.tolist() == sorted(set(some.tolist()))
 
 
 @given(st.lists(st.text(max_size=70)), st.integers(0, 5))
