@@ -142,6 +142,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             writing.parts_of(left.receipts),
             mark.all,
             [address for _, address, *_ in left.sums.largest],
+            at_most=listing.driver_rows,
         )
         left.sums.explain(explained.named)
         if by_policy is not None and of_policy is not None:
@@ -262,7 +263,7 @@ def _without_hidden(
     if run.options.collects == "policies":
         figures, decided = {**figures, "policy_only": True}, Decided()
     parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
-    is_small, held = reading.are_small(parts), None
+    is_small, held = reading.are_small(parts, min(listing.driver_rows, twins.HELD)), None
     if by_policy is None and (is_small or sum(part.rows for part in parts) <= twins.HELD):
         read = partial(reading.read_part, run.store, schema)
         held = pa.Table.from_batches(
@@ -399,7 +400,7 @@ def _heads(
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
     listing = listed.rows_of(["address", "size_bytes", "checksum"])
-    heads = _of_heads(run, mark.committed)
+    heads = _of_heads(run, mark.committed, listed.driver_rows)
     lost = None
     if missing is not None:
         if later is None:
@@ -449,9 +450,10 @@ def _twins(
     )
 
 
-def _of_heads(run: Run, committed: StoredTable) -> Rows:
-    """Return the entries of branch heads, as `HeadEntries` has them."""
-    rows = committed.rows(lambda: run.spark, ["address", "size_bytes", "head_path", "checksum"])
+def _of_heads(run: Run, committed: StoredTable, at_most: int) -> Rows:
+    """Return the entries of branch heads, as `HeadEntries` has them; few are held by the driver."""
+    columns = ["address", "size_bytes", "head_path", "checksum"]
+    rows = committed.rows(lambda: run.spark, columns, at_most=at_most)
     if isinstance(rows, pa.Table):
         return rows.filter(rows["head_path"].is_valid())
     return rows.where(sf.col("head_path").isNotNull())

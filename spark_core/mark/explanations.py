@@ -199,6 +199,8 @@ def store(
     expired: Sequence[Part],
     mark: Sequence[StoredTable],
     named: Sequence[str],
+    *,
+    at_most: int,
 ) -> Explained:
     """Explain the objects that may go, and store the explanations as a table of their own.
 
@@ -209,14 +211,16 @@ def store(
         expired: Parts of table 5.
         mark: Tables 1 to 4; beside the last one lie the entries of expired commits.
         named: Addresses whose explanation is wanted here.
+        at_most: Rows of a table that the driver may hold.
     """
     *_, commits, committed = mark
     entries = committed.manifest.beside
     known = commits_of(run, commits)
     if run.options.explain != "full" or not entries or not expired or known is None:
         return Explained()
+    is_small = all(reading.are_small(parts, at_most) for parts in (expired, entries))
     try:
-        return _stored(run, expired, mark, known, frozenset(named))
+        return _stored(run, expired, mark, known, frozenset(named), is_small=is_small)
     except UNREADABLE:
         # An earlier lakegc read no paths, or somebody took the files away: nothing is explained.
         return Explained()
@@ -228,6 +232,8 @@ def _stored(
     mark: Sequence[StoredTable],
     commits: pa.Table,
     named: frozenset[str],
+    *,
+    is_small: bool,
 ) -> Explained:
     entries = mark[-1].manifest.beside
     began = run.now()
@@ -242,7 +248,7 @@ def _stored(
     orders = _Orders(target, commits, run.key.instant, named)
 
     def write() -> list[_Told]:
-        if reading.are_small(expired) and reading.are_small(entries):
+        if is_small:
             joined = _joined(_held(run, _LET_GO, expired), _held(run, ENTRIES, entries))
             return [_explain(orders, 0, iter(joined.to_batches()))]
         addresses = reading.frame_of_parts(run.spark, run.store, _LET_GO, expired)

@@ -95,8 +95,8 @@ _HASHES_OF_A_CORE = 20_000
 
 # Hashes of listed objects, and of ranges that were read, that the driver of an optimized run holds.
 _MOST_HELD = 1_000_000
-# References that it passes for each row that it may hold: Spark's start would take longer.
-_PASSING_ROWS = 400
+# References that it passes for each row that it may hold.
+_PASSING_ROWS = 2_000
 
 
 @dataclass
@@ -231,17 +231,7 @@ def decide(
         # Most of what is staged lies in slices that were not listed.
         listed = pa.Table.from_batches(read_listed(places), _LISTED)
         known, left_out = _meeting(run, read_references, references, listed)
-        if reading.are_few_hashes(listed.num_rows + known.num_rows):
-            decided, repeated = _by_driver(orders, listed, known), 0
-        else:
-            decided, repeated = _by_executors(
-                run.spark,
-                orders,
-                frame_of(run.spark, listed, schemas.spark_type(_LISTED)),
-                frame_of(run.spark, known, schemas.spark_type(_REFERENCES)),
-                hashes=listed.num_rows + known.num_rows,
-                references=known.num_rows,
-            )
+        decided, repeated = _by_driver(orders, listed, known), 0
     else:
         decided, repeated = _by_executors(
             run.spark,

@@ -34,6 +34,8 @@ from spark_core.storage.listings import listed
 DATA = "data/"
 # Pages that the driver lists. They are listed once more if more pages follow.
 _PAGES_TRIED = 4
+# Slices, named by their time, that the driver of an optimized mark lists.
+_DRIVER_SLICES = 500
 
 # Begins the names of what is counted of single slices: objects that are too young.
 _OPEN = "open:"
@@ -78,12 +80,11 @@ def namespace_slices(run: Run) -> Draft:
         return _of_inventory(run, began, answers, base)
     there, direct = run.store.children(DATA)
     slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
-    # No executor would list the slices of one task sooner, and few objects changed since a base.
-    is_one_task = (
-        isinstance(base, Base) and len(slices) <= run.options.read_threads and not run.options.flat
-    )
-    few = None if is_one_task else _few(run, slices, direct)
-    if few is None and not is_one_task:
+    # New slices hold what changed since a base; others are listed in full, and may be large.
+    most = _DRIVER_SLICES if all(map(tells_time, map(_name, slices))) else run.options.read_threads
+    is_small = isinstance(base, Base) and len(slices) <= most and not run.options.flat
+    few = None if is_small else _few(run, slices, direct)
+    if few is None and not is_small:
         run.environment.start_spark()
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
@@ -93,7 +94,7 @@ def namespace_slices(run: Run) -> Draft:
         lambda: run.spark,
         tasks,
         partial(_read, run.store, run.limits, run.options.read_threads),
-        is_small=is_one_task,
+        is_small=is_small,
     )
     listed_by_driver = Counter(run.store.requests)
 

@@ -64,7 +64,7 @@ NAMED = 20
 
 # The driver may hold this many candidates, and as many entries that may hide one. It then searches
 # by itself, with one query.
-HELD = 50_000
+HELD = 100_000
 
 # Paths that the driver holds at once, and addresses that it holds before they are compared.
 LOT = 50_000

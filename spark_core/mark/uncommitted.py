@@ -33,10 +33,10 @@ from spark_core.storage import ObjectStore
 HELD, SENT = 250_000, 10_000
 
 # The driver reads so many bytes of files itself, row by row: Spark's start takes the CPU of four
-# million rows.
-_DRIVER_BYTES = 2**26
-# Rows that it reads for each that it may hold.
-_PASSING_ROWS = 200
+# million rows. One that has no other use for Spark saves its tasks as well.
+_DRIVER_BYTES, _CHANGED_BYTES = 2**26, 2**28
+# Rows that it reads for each that it may hold, and without another use for Spark.
+_PASSING_ROWS, _CHANGED_ROWS = 200, 2_000
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
@@ -63,7 +63,8 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     """
     began = run.begin(tables.UNCOMMITTED_ADDRESSES)
     run.require_same_instance(slices.manifest)
-    staged = read_staged(run, ListedFigures.of(slices.manifest).table_prefix)
+    listed = ListedFigures.of(slices.manifest)
+    staged = read_staged(run, listed.table_prefix, is_optimized=listed.base is not None)
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
@@ -104,7 +105,9 @@ class Staged:
     close: Callable[[], None]
 
 
-def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
+def read_staged(
+    run: Run, prefix: str, parts: Parts | None = None, *, is_optimized: bool = False
+) -> Staged:
     """Let the server write what is staged now: its scans, and the diff of every branch.
 
     See `uncommitted_addresses`.
@@ -113,6 +116,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         run: The run.
         prefix: Prefix of the server's tables.
         parts: Decides whether the scan and which branches are read; None for all.
+        is_optimized: Whether the mark is an optimized one, which has no other use for Spark.
 
     Returns:
         The union of scans and diffs.
@@ -143,11 +147,13 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
             turns=parts,
         )
         written = sum(files.values()) + sum(part.size_bytes for part in diffs.parts)
+        most_bytes = _CHANGED_BYTES if is_optimized else _DRIVER_BYTES
+        passing = _CHANGED_ROWS if is_optimized else _PASSING_ROWS
         # A second look of a sweep is read by executors, however small it is.
         is_small = (
             parts is None
-            and written <= _DRIVER_BYTES
-            and len(files) + read.rows <= _PASSING_ROWS * reading.DRIVER_ROWS
+            and written <= most_bytes
+            and len(files) + read.rows <= passing * reading.DRIVER_ROWS
         )
         if not is_small:
             diffs.put_down(SENT)

@@ -66,9 +66,22 @@ class StoredTable:
         """
         return frame_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
 
-    def rows(self, spark: Callable[[], SparkSession], columns: Sequence[str] | None = None) -> Rows:
-        """Read the table: a small one now, by the driver, which then holds it; else as `frame`."""
-        return rows_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
+    def rows(
+        self,
+        spark: Callable[[], SparkSession],
+        columns: Sequence[str] | None = None,
+        *,
+        at_most: int | None = None,
+    ) -> Rows:
+        """Read the table: a small one now, by the driver, which then holds it; else as `frame`.
+
+        Args:
+            spark: Gives the session.
+            columns: As for `frame`.
+            at_most: As for `are_small`.
+        """
+        schema = self._schema(columns)
+        return rows_of_parts(spark, self.store, schema, self.manifest.parts, at_most=at_most)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the table here, without Spark; only for tables that do not grow with the objects."""
@@ -160,7 +173,12 @@ def frame_of_parts(
 
 
 def rows_of_parts(
-    spark: Callable[[], SparkSession], store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]
+    spark: Callable[[], SparkSession],
+    store: ObjectStore,
+    schema: pa.Schema,
+    parts: Sequence[Part],
+    *,
+    at_most: int | None = None,
 ) -> Rows:
     """Read Parquet parts: few rows now, by the driver, which then holds them; else as a frame.
 
@@ -169,8 +187,9 @@ def rows_of_parts(
         store: As for `frame_of_parts`, like the following.
         schema: Columns to read.
         parts: The parts that were written.
+        at_most: As for `are_small`.
     """
-    if not are_small(parts):
+    if not are_small(parts, at_most):
         return frame_of_parts(spark(), store, schema, parts)
     return pa.Table.from_batches(_read_parts(store, schema, parts), schema)
 
@@ -187,11 +206,17 @@ def _read_parts(
         yield from read_part(store, schema, part)
 
 
-def are_small(parts: Sequence[Part]) -> bool:
-    """Say whether all parts together are within `DRIVER_ROWS` and `DRIVER_BYTES`."""
+def are_small(parts: Sequence[Part], at_most: int | None = None) -> bool:
+    """Say whether all parts together are within `DRIVER_ROWS` and `DRIVER_BYTES`.
+
+    Args:
+        parts: The parts.
+        at_most: Rows that the driver may hold instead, of as many bytes each.
+    """
+    most = DRIVER_ROWS if at_most is None else at_most
     return (
-        sum(part.rows for part in parts) <= DRIVER_ROWS
-        and sum(part.size_bytes for part in parts) <= DRIVER_BYTES
+        sum(part.rows for part in parts) <= most
+        and sum(part.size_bytes for part in parts) * DRIVER_ROWS <= DRIVER_BYTES * most
     )
 
 

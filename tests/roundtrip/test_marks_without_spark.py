@@ -76,9 +76,12 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
     sweep_only(run)
     core = sandbox.core
     with core.lock, sandbox.clock.at(NOW + DAY):
-        gone = objects.upload(core, "repo", "main", "over", b"staged, then overwritten").address
-        objects.upload(core, "repo", "main", "over", b"over it")
+        over = [
+            objects.upload(core, "repo", "main", f"over/{number}", b"staged %d" % number).address
+            for number in range(30)
+        ]
         for number in range(30):
+            objects.upload(core, "repo", "main", f"over/{number}", b"over it, %d" % number)
             objects.upload(core, "repo", "main", f"new/{number}", b"staged %d" % number)
     later = NOW + 3 * DAY
     sandbox.clock.set(later + timedelta(seconds=1))
@@ -88,7 +91,8 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
     slices, staged = marked.tables.slices.manifest, marked.tables.uncommitted.manifest
     assert slices.facts["base"] is not None
     assert (slices.rows, staged.rows) > (20, 60)
-    assert _addresses(marked) == [gone]
+    assert marked.expired.manifest.rows == 30 > reading.DRIVER_ROWS
+    assert _addresses(marked) == sorted(over)
 
 
 @pytest.mark.spark

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,9 @@ from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.rows import Rows
 
-# Objects of an optimized run that the driver holds for each row that it may hold of another table.
-_CHANGED_ROWS = 5
+# The driver of an optimized run holds so many times the rows, and passes so many times the staged
+# entries, that another driver does: it has no other use for Spark.
+CHANGED_ROWS = 50
 
 
 @dataclass(frozen=True)
@@ -100,20 +100,19 @@ class Listing:
         return reading.frame_of_parts(self.run.spark, self.run.store, wanted, self.parts)
 
     @property
-    def is_small(self) -> bool:
-        """Whether the driver may hold the objects."""
-        return reading.are_small(self.parts)
+    def driver_rows(self) -> int:
+        """Rows of a table that the driver may hold.
+
+        In an optimized run they are more: it has no other use for Spark.
+        """
+        return reading.DRIVER_ROWS * (1 if self.comparable is None else CHANGED_ROWS)
 
     def rows_of(self, columns: Sequence[str]) -> Rows:
-        """Read some columns of `schemas.NAMESPACE_SLICES`; the driver holds few objects.
-
-        Those of an optimized run may be more: it has no other use for Spark.
-        """
+        """Read some columns of `schemas.NAMESPACE_SLICES`; the driver holds few objects."""
         wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
-        if self.comparable is None or self.rows > _CHANGED_ROWS * reading.DRIVER_ROWS:
-            return reading.rows_of_parts(lambda: self.run.spark, self.run.store, wanted, self.parts)
-        read = partial(reading.read_part, self.run.store, wanted)
-        return pa.Table.from_batches(chain.from_iterable(map(read, self.parts)), wanted)
+        return reading.rows_of_parts(
+            lambda: self.run.spark, self.run.store, wanted, self.parts, at_most=self.driver_rows
+        )
 
     def compared(self, references: Rows) -> Rows:
         """Keep the references (address, address_hash) that can be compared with it."""

@@ -37,7 +37,7 @@ _FINGERPRINT = np.dtype("<u4")
 
 # Bytes of sketches that the driver reads itself, in less time than Spark starts in, and that are
 # worth a task of their own.
-_DRIVER_BYTES = 2**27
+_DRIVER_BYTES = 2**28
 _BYTES_OF_A_TASK = 2**26
 
 

@@ -22,7 +22,7 @@ from spark_core.storage import ObjectStore
 from spark_core.storage.contract import LISTING_BATCH_ROWS, OrderedStore
 
 # Objects that the driver looks up itself, and that are worth a task of their own.
-_DRIVER = 20_000
+_DRIVER = 100_000
 # Objects of a slice that are asked for one by one, where the store does not list from a name on.
 _ONE_BY_ONE = 32
 
