@@ -72,6 +72,8 @@ _SECOND_READING_AZURE = rf"{_SECOND_READING}|{_RENAMED_BY_AZURE}|/$|://[^/]*//"
 
 _RENAMED_BY_AZURE_PATTERN = arrow_pattern(_RENAMED_BY_AZURE)
 
+_PLAIN_SEGMENTS = r"^[0-9A-Za-z_-]+(?:/[0-9A-Za-z_-]+)*$"
+
 # An address with more readings than this is refused without looking at all of them.
 _MOST_READINGS = 1_000
 
@@ -413,6 +415,10 @@ class Namespace:
                 "not match it",
                 "The table it comes from is not what lakeFS writes.",
             )
+        if pc.all(pc.equal(types, int(AddressType.FULL))).as_py():
+            plain = self._all_plain(addresses)
+            if plain is not None:
+                return plain
         relative = _mask(pc.equal(types, int(AddressType.RELATIVE)))
         clean = ~_mask(pc.match_substring_regex(addresses, r"^$|^/|\x00"))
         if self._kind == "local":
@@ -438,6 +444,20 @@ class Namespace:
         mask = np.zeros(len(addresses), dtype=bool)
         mask[hard] = True
         return pc.replace_with_mask(result, pa.array(mask), pa.array(answers, pa.string()))
+
+    def _all_plain(self, addresses: pa.StringArray) -> pa.StringArray | None:
+        """Cut FULL addresses after the root if all of them have one reading; None otherwise.
+
+        Then each is the root as it stands, and segments of characters that no server or store
+        reads in another way. A server shows addresses like that, millions of them.
+        """
+        forms = self._local_forms if self._kind == "local" else ()
+        for begin in [f"local://{form}" for form in forms] or [self.root]:
+            if pc.all(pc.starts_with(addresses, begin)).as_py():
+                cut = pc.utf8_slice_codeunits(addresses, len(begin))
+                if pc.all(pc.match_substring_regex(cut, _PLAIN_SEGMENTS)).as_py():
+                    return cut
+        return None
 
     def _plain_uris(
         self, addresses: pa.StringArray, candidates: npt.NDArray[np.bool_]

@@ -84,7 +84,7 @@ def addresses_on(
             left go to `unasked` instead.
         NotFoundError: If the ref is not there.
     """
-    wanted = set(paths)
+    wanted = paths if isinstance(paths, AbstractSet) else set(paths)
     pages = _pages_with(server, repository_id, ref, wanted, budget=budget, unasked=unasked)
     # Millions of entries pass here: no step for each of them but the question.
     return chain.from_iterable(
@@ -161,9 +161,10 @@ class _Left:
     @classmethod
     def of(cls, paths: Iterable[str]) -> _Left:
         ordered = sorted(paths)
-        unreadable = [path for path in ordered if _UNREADABLE in path]
-        plain = [path for path in ordered if _UNREADABLE not in path] if unreadable else ordered
-        return cls(plain, 0, unreadable)
+        if _UNREADABLE not in "".join(ordered):
+            return cls(ordered, 0, ())
+        plain = [path for path in ordered if _UNREADABLE not in path]
+        return cls(plain, 0, [path for path in ordered if _UNREADABLE in path])
 
     def __bool__(self) -> bool:
         return self.begin < len(self.plain) or bool(self.unreadable)

@@ -31,10 +31,12 @@ A branch that is listed each time and still answers "not found" is none of these
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -319,7 +321,7 @@ def _staged_on(
     for lot in _lots(_changed_paths(server, repository_id, branch)):
         found = list(look_up(server, repository_id, branch, lot))
         yield found
-        missing |= lot - {entry[0] for entry in found}
+        missing |= lot - set(map(itemgetter(0), found))
     for _ in range(_LOOK_UPS):
         if not missing:
             return
@@ -328,7 +330,7 @@ def _staged_on(
         missing = _still_changed(server, repository_id, branch, missing)
         found = list(look_up(server, repository_id, branch, missing))
         yield found
-        missing -= {entry[0] for entry in found}
+        missing.difference_update(map(itemgetter(0), found))
     hidden = _still_changed(server, repository_id, branch, missing)
     if hidden:
         raise IncompleteReadError(
@@ -345,9 +347,10 @@ def _still_changed(
     return {path for path in _changed_paths(server, repository_id, branch) if path in paths}
 
 
-def _lots(paths: Iterator[str]) -> Iterator[set[str]]:
-    while lot := set(islice(paths, LOT)):
-        yield lot
+def _lots(paths: Iterator[str]) -> Iterator[AbstractSet[str]]:
+    """Yield paths that are looked up together; in the order of a listing they are soon sorted."""
+    while lot := dict.fromkeys(islice(paths, LOT)):
+        yield lot.keys()
 
 
 def _changed_paths(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from posixpath import normpath
 from urllib.parse import unquote
 
@@ -171,6 +172,41 @@ def test_a_batch_equals_its_rows(namespace, rows):
                 namespace.relative_batch(
                     pa.array(["data/x", address]), pa.array([1, kind], pa.int32())
                 )
+
+
+PLAIN = ["data/a-b/_9Z", "xy", "data/g/c"]
+ODD = [
+    "",
+    "/a",
+    "a/",
+    "a//b",
+    "..",
+    "../b",
+    "a/..",
+    "a/./b",
+    "a.",
+    "a./b",
+    "a%2Fb",
+    "a?b",
+    "a\\b",
+    "é",
+]
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES, ids=lambda namespace: namespace.uri)
+def test_plain_full_addresses_are_read_at_once_as_one_by_one(namespace):
+    begins = [namespace.root, f"{namespace.root[:-1]}2/", "s3://bucket/", "https://other/"]
+    if namespace.kind == "local":
+        begins += [f"local://{form}" for form in namespace._local_forms]
+    for begin, odd in product(begins, [*PLAIN, *ODD]):
+        addresses = [begin + name for name in (*PLAIN, odd)]
+        answers = [told(namespace, address, AddressType.FULL) for address in addresses]
+        columns = pa.array(addresses, pa.string()), pa.array([2] * len(addresses), pa.int32())
+        if "refused" in answers:
+            with pytest.raises(AddressError):
+                namespace.relative_batch(*columns)
+        else:
+            assert namespace.relative_batch(*columns).to_pylist() == answers, addresses
 
 
 @settings(deadline=None)
