@@ -30,6 +30,9 @@ _CHANGED_AFTER = timedelta(hours=24)
 # The fixture's commits are two days apart, and one of them leaves retention in `BASE_AGE`.
 _OLD_ENOUGH = timedelta(hours=24)
 CHANGED_SHARE = 0.01
+# Objects without a reference that have the size of another object: of the repository, and of what
+# changed later.
+ALIKE = 6
 
 
 def main() -> None:
@@ -70,7 +73,10 @@ def change(sandbox: Sandbox, at: datetime, whole: int) -> int:
     repository = core.repository(REPOSITORY)
     names = [branch.id for branch in core.state.branches(repository.number) if branch.id != "main"]
     some = max(1, int(whole * CHANGED_SHARE) // 10)
-    writer = SparseWriter(core, repository, core.ids, smallest_bytes=10_000 + whole)
+    # The last of what is reset has the sizes of the first of what is committed.
+    writer = SparseWriter(
+        core, repository, core.ids, 10 * some - min(ALIKE, some), smallest_bytes=10_000 + whole
+    )
     with core.lock, core.state.transaction():
         hot = [f"hot/part-{part:06}" for part in range(2 * some)]
         for hours, branch, paths in (

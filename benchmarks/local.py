@@ -16,21 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import runs
-from benchmarks.change import BASE_AGE
+from benchmarks.change import ALIKE, BASE_AGE
 from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.dump import dump_refs
 from lakegc_dagster.sandbox.populate import populate
 
 # Raise this number when the same shape is made in another way.
-_FORM = 5
+_FORM = 6
 # Commits are two days apart, and the rule's threshold lies half-way between two of them. So for a
 # day it reaches no other commit.
 STEP_DAYS = 2
 _RETAINED_SHARE = 0.36
 _MADE_FOR = timedelta(hours=20)
-# Objects without a reference that have the size of another object.
-_ALIKE = 6
 _MADE = "made.json"
 
 
@@ -82,9 +80,9 @@ class Shape:
             slices=slices,
             garbage=objects // 10,
             staged=staged,
-            # The last objects, some of them garbage, have the sizes of the first. That costs a few
+            # The last objects, which are garbage, have the sizes of the first. That costs a few
             # calls to the server, or to a store that gives checksums.
-            sizes=objects - staged - _ALIKE,
+            sizes=objects - ALIKE,
             is_changed=is_changed,
         )
 

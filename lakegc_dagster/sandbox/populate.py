@@ -150,8 +150,9 @@ def populate(
         garbage: Objects that nothing ever referred to, two days old.
         staged: Objects staged on main, two days old.
         slices: Slices that hold the objects; by default as many as a server makes in that time.
-        sizes: Number of different object sizes; by default each object has its own size, so no two
-            look like the same content.
+        sizes: Number of different object sizes; the last objects, garbage first of all, have the
+            sizes of the first. By default each object has its own size, so no two look like the
+            same content.
 
     Returns:
         The facts that a collection at `now` must find.
@@ -180,10 +181,10 @@ def populate(
                 repository.number, BranchRecord(f"branch-{number:05}", at.id, hidden=False)
             )
         with sandbox.clock.at(now - timedelta(days=2)):
-            for number in range(garbage):
-                writer.write(f"garbage/{number}")
             changes = _written(writer, [f"staged/{number:07}" for number in range(staged)])
             core.state.stage(repository.number, "main", changes)
+            for number in range(garbage):
+                writer.write(f"garbage/{number}")
         rules = gc.Rules(retention_days, {})
         gc.set_rules(core, repository_id, rules)
         all_commits = core.state.commits(repository.number)
