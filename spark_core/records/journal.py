@@ -169,7 +169,8 @@ class Journal:
         marks = {"lakegc.plan": self.plan, "lakegc.batch": f"{kind}-{batch}"}
         sink = io.BytesIO()
         table = pa.Table.from_batches([rows], schemas.JOURNAL).replace_schema_metadata(marks)
-        pq.write_table(table, sink, compression="zstd")
+        alike = schemas.repeating(table.schema)
+        pq.write_table(table, sink, compression="zstd", use_dictionary=alike)
         data = sink.getvalue()
         digest = hashlib.sha256(data).hexdigest()
         key = f"{self.folder}{kind}-{batch}-{rows.num_rows}-{digest}.parquet"

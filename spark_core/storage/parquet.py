@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_core.errors import CorruptTableError
+from spark_core.schemas import repeating
 from spark_core.storage.small_files import LARGEST
 
 # A row group of addresses is some 10 MB. Readers skip and parallelize by row group.
@@ -70,7 +71,9 @@ def write(
     out = _HashingWriter(sink)
     waiting: list[pa.RecordBatch] = []
     waiting_rows = waiting_bytes = rows = 0
-    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(
+        out, schema, compression="zstd", use_dictionary=repeating(schema)
+    ) as writer:
         for batch in batches:
             if not batch.schema.equals(schema):
                 raise ValueError(
