@@ -132,7 +132,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             held=held,
             words=words,
         )
-        left, of_policy, more = _without_hidden(
+        left, rows, of_policy, more = _without_hidden(
             run, mark, decided, named, target, listing=listing, by_policy=by_policy
         )
         if left is not decided:
@@ -143,6 +143,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             mark.all,
             [address for _, address, *_ in left.sums.largest],
             at_most=listing.driver_rows,
+            rows=rows,
         )
         left.sums.explain(explained.named)
         if by_policy is not None and of_policy is not None:
@@ -251,13 +252,14 @@ def _without_hidden(
     *,
     listing: Listing,
     by_policy: PolicyRows | None,
-) -> tuple[Decided, Decided | None, dict[str, Any]]:
+) -> tuple[Decided, pa.Table | None, Decided | None, dict[str, Any]]:
     """Take out objects that a branch may read unseen, and those that the other mark does not name.
 
     The server's scan does not show everything that a branch may read from.
 
     Returns:
-        The unreachable objects that are left, those that go by a policy, and figures by name.
+        The unreachable objects that are left, their rows if the driver holds them, those that go by
+        a policy, and figures by name.
     """
     heads, figures = _compared(run, mark, listing, decided, any_policy=by_policy is not None)
     if run.options.collects == "policies":
@@ -308,7 +310,9 @@ def _without_hidden(
         left, more["reference"] = _within_other_mark(
             run, named, left, kept, target, is_small=is_small
         )
-    return left, of_policy, more
+    # What the other mark does not name is taken out by executors.
+    rows = kept if isinstance(kept, pa.Table) and named is None else None
+    return left, rows, of_policy, more
 
 
 def _within_other_mark(
@@ -399,7 +403,6 @@ def _heads(
         later: As `_missing` returns it.
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
-    listing = listed.rows_of(["address", "size_bytes", "checksum"])
     heads = _of_heads(run, mark.committed, listed.driver_rows)
     lost = None
     if missing is not None:
@@ -408,7 +411,11 @@ def _heads(
         lost = absent(missing, later)
     if later is not None:
         are_sizes_said = are_sizes_said or are_sizes_stated(later, heads)
-        listing = together([listing, later])
+
+    def listing() -> Rows:
+        found = listed.rows_of(["address", "size_bytes", "checksum"])
+        return found if later is None else together([found, later])
+
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.
     outside = committed.heads_outside

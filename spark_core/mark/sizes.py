@@ -58,7 +58,8 @@ class HeadEntries:
         are_sizes_said: Whether any entry gives another size than its object has. Entries of
             retained commits that are no heads count too: a copy of such an entry, under an unsigned
             name, gives the same size.
-        listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
+        listing: Gives the store's objects: address and checksum of `schemas.NAMESPACE_SLICES`. It
+            is read where checksums are compared.
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
         are_compared: Whether it would show in `rows` and `listing` if any entry gave another
             checksum than its object has. They are all there are, or the base of an optimized run
@@ -71,7 +72,7 @@ class HeadEntries:
     rows: Rows
     absent: Rows | None
     are_sizes_said: bool
-    listing: Rows
+    listing: Callable[[], Rows]
     any_outside: bool = True
     are_compared: bool = True
     are_checksums_said: bool | None = None

@@ -322,13 +322,17 @@ def are_checksums_stated(heads: HeadEntries) -> bool:
     """
     if heads.are_checksums_said is not None:
         return heads.are_checksums_said
-    if isinstance(heads.rows, pa.Table) and isinstance(heads.listing, pa.Table):
-        return _are_checksums_stated_here(heads.rows, heads.listing)
-    listing = as_frame(heads.spark(), heads.listing)
-    listed = listing.where(sf.col("checksum").rlike(MD5)).select(
-        sf.xxhash64("address").alias("address_hash"),
-        sf.col("checksum").alias("listed"),
-        sf.lit(None).alias("stated"),
+    listing = heads.listing()
+    if isinstance(heads.rows, pa.Table) and isinstance(listing, pa.Table):
+        return _are_checksums_stated_here(heads.rows, listing)
+    listed = (
+        as_frame(heads.spark(), listing)
+        .where(sf.col("checksum").rlike(MD5))
+        .select(
+            sf.xxhash64("address").alias("address_hash"),
+            sf.col("checksum").alias("listed"),
+            sf.lit(None).alias("stated"),
+        )
     )
     stated = heads.frame.where(sf.col("checksum").isNotNull()).select(
         sf.xxhash64("address").alias("address_hash"),

@@ -96,7 +96,7 @@ def search(
             heads,
             lost,
             are_sizes_said,
-            listing,
+            lambda: listing,
             # What the mark knew of checksums it did not know of entries that came since.
             are_compared=listed.comparable is None
             or (expired.checksums_agree is True and known.addresses is None),

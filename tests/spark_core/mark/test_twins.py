@@ -174,7 +174,7 @@ class Ground:
             self._rows(pa.Table.from_pylist(rows, schema=_HEADS)),
             self._rows(absent) if self.absent else None,
             self.are_sizes_said,
-            self._rows(listing),
+            lambda: self._rows(listing),
             least=self.least,
         )
 
