@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -222,18 +222,23 @@ def changed(there: Carried, whole: int) -> Carried:
     found = server.call("GET", f"/repositories/{runs.REPOSITORY}/branches?amount=1000")["results"]
     names = sorted(branch["id"] for branch in found if branch["id"] != "main")
     ids = IdSource(lambda: datetime.now(UTC))
-    sizes = count(10_000 + whole)
     some = max(1, int(whole * change.CHANGED_SHARE) // 10)
+    own, alike = 10 * some - min(change.ALIKE, some), min(change.ALIKE, some)
+    # The last of what is reset has the sizes of the first of what is committed, and other content.
+    bodies_of = chain(
+        (bytes(10_000 + whole + number) for number in range(own)),
+        (bytes(9_999 + whole + number) + b"x" for number in range(alike)),
+    )
     hot = [f"hot/part-{part:06}" for part in range(2 * some)]
 
     def write(branch: str, paths: list[str]) -> None:
         staged, bodies = [], {}
-        for path, size in zip(sorted(paths), sizes, strict=False):
-            address, body = ids.object_address(), bytes(size)
+        for path, body in zip(sorted(paths), bodies_of, strict=False):
+            address = ids.object_address()
             checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
             bodies[address] = body
             staged.append(
-                {"path": path, "address": address, "size_bytes": size, "checksum": checksum}
+                {"path": path, "address": address, "size_bytes": len(body), "checksum": checksum}
             )
         bucket.put_bodies(bodies)
         _stage(server, bucket, staged, branch)
