@@ -76,7 +76,8 @@ class PageReader(Generic[_Row]):
                 type. An unreadable page never counts as an empty one, nor as a part of one.
         """
         try:
-            return self._decoder.decode(answer.body)
+            # In a field that it passes over, the decoder would not see bytes that are no UTF-8.
+            return self._decoder.decode(answer.body.decode())
         except msgspec.ValidationError as error:
             raise unreadable(call, f"a page that is not as documented ({error})") from None
         except (msgspec.DecodeError, UnicodeDecodeError):

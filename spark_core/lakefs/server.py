@@ -87,7 +87,7 @@ class LakeFSServer:
         self._refs = RefsApi(client)
         self._tags = TagsApi(client)
         self._entries, self._changes = PageReader(ShownEntry), PageReader(ShownChange)
-        self._rows = PageReader[Any](object)
+        self._rows = PageReader(dict[str, Any])
 
     @property
     def url(self) -> str:

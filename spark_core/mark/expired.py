@@ -142,7 +142,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             writing.parts_of(left.receipts),
             mark.all,
             [address for _, address, *_ in left.sums.largest],
-            at_most=listing.driver_rows,
+            at_most=min(listing.driver_rows, twins.HELD),
             rows=rows,
         )
         left.sums.explain(explained.named)

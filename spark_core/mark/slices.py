@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -21,6 +21,7 @@ from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.mark import inventory
 from spark_core.mark.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
+from spark_core.mark.optimized.listing import CHANGED_ROWS
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures, PreflightFigures
 from spark_core.records.writing import Draft, Source
@@ -34,7 +35,7 @@ from spark_core.storage.listings import listed
 DATA = "data/"
 # Pages that the driver lists. They are listed once more if more pages follow.
 _PAGES_TRIED = 4
-# Slices, named by their time, that the driver of an optimized mark lists.
+# Slices, named by their time, that the driver of an optimized mark tries to list.
 _DRIVER_SLICES = 500
 
 # Begins the names of what is counted of single slices: objects that are too young.
@@ -80,11 +81,14 @@ def namespace_slices(run: Run) -> Draft:
         return _of_inventory(run, began, answers, base)
     there, direct = run.store.children(DATA)
     slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
-    # New slices hold what changed since a base; others are listed in full, and may be large.
-    most = _DRIVER_SLICES if all(map(tells_time, map(_name, slices))) else run.options.read_threads
-    is_small = isinstance(base, Base) and len(slices) <= most and not run.options.flat
-    few = None if is_small else _few(run, slices, direct)
-    if few is None and not is_small:
+    # No executor would list the slices of one task sooner, and few objects changed since a base.
+    is_one_task = (
+        isinstance(base, Base) and len(slices) <= run.options.read_threads and not run.options.flat
+    )
+    few = None
+    if not is_one_task:
+        few = _few(run, slices, direct, is_optimized=isinstance(base, Base))
+    if few is None and not is_one_task:
         run.environment.start_spark()
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
@@ -94,7 +98,7 @@ def namespace_slices(run: Run) -> Draft:
         lambda: run.spark,
         tasks,
         partial(_read, run.store, run.limits, run.options.read_threads),
-        is_small=is_small,
+        is_small=is_one_task,
     )
     listed_by_driver = Counter(run.store.requests)
 
@@ -192,16 +196,29 @@ def _name(prefix: str) -> str:
     return prefix.removeprefix(DATA).removesuffix("/")
 
 
-def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
-    """List few slices on the driver; None if they have too many rows or pages for it."""
-    if run.options.flat or len(slices) > run.options.read_threads:
+def _few(run: Run, slices: list[str], direct: pa.Table, *, is_optimized: bool) -> pa.Table | None:
+    """List few slices on the driver; None if they have too many rows or pages for it.
+
+    Slices of an optimized run that are named by their time hold what changed since its base. Others
+    are listed in full, and may be large.
+    """
+    threads, most = run.options.read_threads, reading.DRIVER_ROWS
+    pages: Iterable[tuple[pa.RecordBatch, bool]]
+    if run.options.flat:
+        return None
+    if is_optimized and len(slices) <= _DRIVER_SLICES and all(map(tells_time, map(_name, slices))):
+        most *= CHANGED_ROWS
+        pages = ((batch, True) for batch in listed(run.store, slices, threads=threads))
+    elif len(slices) <= threads:
+        pages = chain.from_iterable(_pages(run.store, slice_) for slice_ in slices)
+    else:
         return None
     found, count, more = direct.to_batches(), direct.num_rows, 0
-    for batch, is_last in chain.from_iterable(_pages(run.store, slice_) for slice_ in slices):
+    for batch, is_last in pages:
         found.append(batch)
         count += batch.num_rows
         more += not is_last
-        if count > reading.DRIVER_ROWS or more > _PAGES_TRIED:
+        if count > most or more > _PAGES_TRIED:
             return None
     return pa.Table.from_batches(
         [judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES

@@ -8,6 +8,7 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds
+from spark_core.mark import slices as slices_of_mark
 from spark_core.records import reading
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -64,9 +65,10 @@ def test_a_small_full_mark_and_the_optimized_one_after_it_need_no_spark(sandbox,
     assert gone in _addresses(marked)
 
 
+@pytest.mark.parametrize("are_few_new", [True, False])
 @pytest.mark.spark
 def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spark(
-    sandbox, spark, monkeypatch
+    sandbox, spark, monkeypatch, are_few_new
 ):
     populate(sandbox, "repo", now=NOW, objects=100, commits=3, branches=2, garbage=5, staged=60)
     sandbox.clock.set(NOW + timedelta(seconds=1))
@@ -80,14 +82,25 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
             objects.upload(core, "repo", "main", f"over/{number}", b"staged %d" % number).address
             for number in range(30)
         ]
+    # In another slice.
+    with core.lock, sandbox.clock.at(NOW + 2 * DAY - timedelta(hours=1)):
         for number in range(30):
             objects.upload(core, "repo", "main", f"over/{number}", b"over it, %d" % number)
             objects.upload(core, "repo", "main", f"new/{number}", b"staged %d" % number)
     later = NOW + 3 * DAY
     sandbox.clock.set(later + timedelta(seconds=1))
     monkeypatch.setattr(reading, "DRIVER_ROWS", 20)
-    run = open_sandbox_run(sandbox, "repo", spark, later, **options)
-    marked, _, _ = mark_and_conclude(_without_spark(run))
+    # More slices than one task would list.
+    run = open_sandbox_run(sandbox, "repo", spark, later, **options, read_threads=1)
+    if are_few_new:
+        run = _without_spark(run)
+    else:
+        monkeypatch.setattr(slices_of_mark, "CHANGED_ROWS", 1)
+        begun = []
+        environment = replace(run.environment, start_spark=lambda: begun.append("begun"))
+        run = replace(run, environment=environment)
+    marked, _, _ = mark_and_conclude(run)
+    assert are_few_new or begun
     slices, staged = marked.tables.slices.manifest, marked.tables.uncommitted.manifest
     assert slices.facts["base"] is not None
     assert (slices.rows, staged.rows) > (20, 60)

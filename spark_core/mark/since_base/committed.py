@@ -290,9 +290,9 @@ class _Reading:
             run.store, where, attempt, schemas.NAMESPACE_SLICES, holds=writing.HELD_BYTES
         )
         aside = replace(target, schema=ABSENT, name="_absent")
-        there = found["address"].combine_chunks()
-        absent = [name for name in asked.expected if not pc.is_in(pa.scalar(name), there).as_py()]
-        rows = pa.table({"address": pa.array(absent, pa.string())}, schema=ABSENT)
+        expected = pa.array(asked.expected, pa.string())
+        is_there = pc.is_in(expected, value_set=found["address"].combine_chunks())
+        rows = pa.table([expected.filter(pc.invert(is_there))], schema=ABSENT)
 
         def write() -> tuple[Receipt, Receipt]:
             return (

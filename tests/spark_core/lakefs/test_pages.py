@@ -150,6 +150,8 @@ def test_a_date_that_is_no_number_refuses_its_page(mtime: Any) -> None:
         b'{"results": [',
         b'\xff{"results": []}',
         b'{"results": [{"path": "\xff", "type": "added"}], "pagination": {"has_more": false}}',
+        b'{"results": [], "other": "\xff", "pagination": {"has_more": false}}',
+        b'\xef\xbb\xbf{"results": [], "pagination": {"has_more": false}}',
     ],
 )
 def test_an_answer_that_is_no_page_refuses(body: bytes) -> None:
