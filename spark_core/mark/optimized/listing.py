@@ -24,8 +24,8 @@ from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.rows import Rows
 
-# The driver of an optimized run holds so many times the rows, and passes so many times the staged
-# entries, that another driver does: it has no other use for Spark.
+# The driver of an optimized run holds so many times the rows that another driver does: it has no
+# other use for Spark.
 CHANGED_ROWS = 50
 
 
