@@ -72,6 +72,7 @@ _SECOND_READING_AZURE = rf"{_SECOND_READING}|{_RENAMED_BY_AZURE}|/$|://[^/]*//"
 
 _RENAMED_BY_AZURE_PATTERN = arrow_pattern(_RENAMED_BY_AZURE)
 
+# Relative addresses of which each server and store has one reading.
 _PLAIN_SEGMENTS = r"^[0-9A-Za-z_-]+(?:/[0-9A-Za-z_-]+)*$"
 
 # An address with more readings than this is refused without looking at all of them.

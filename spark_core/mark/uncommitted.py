@@ -33,10 +33,10 @@ from spark_core.storage import ObjectStore
 HELD, SENT = 250_000, 10_000
 
 # The driver reads so many bytes of files itself, row by row: Spark's start takes the CPU of four
-# million rows. One that has no other use for Spark saves its tasks as well.
-_DRIVER_BYTES, _CHANGED_BYTES = 2**26, 2**28
-# Rows that it reads for each that it may hold, and without another use for Spark.
-_PASSING_ROWS, _CHANGED_ROWS = 200, 2_000
+# million rows. That of an optimized mark has no other use for Spark, and saves its tasks as well.
+_DRIVER_BYTES, _OPTIMIZED_DRIVER_BYTES = 2**26, 2**28
+# Rows that it reads for each that it may hold.
+_PASSING_ROWS, _OPTIMIZED_PASSING_ROWS = 200, 2_000
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
@@ -147,8 +147,8 @@ def read_staged(
             turns=parts,
         )
         written = sum(files.values()) + sum(part.size_bytes for part in diffs.parts)
-        most_bytes = _CHANGED_BYTES if is_optimized else _DRIVER_BYTES
-        passing = _CHANGED_ROWS if is_optimized else _PASSING_ROWS
+        most_bytes = _OPTIMIZED_DRIVER_BYTES if is_optimized else _DRIVER_BYTES
+        passing = _OPTIMIZED_PASSING_ROWS if is_optimized else _PASSING_ROWS
         # A second look of a sweep is read by executors, however small it is.
         is_small = (
             parts is None
