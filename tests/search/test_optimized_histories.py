@@ -40,6 +40,7 @@ def search_until(
     """
     began, tally, missed = time.monotonic(), Histories(wanted=histories), [0]
     kinds, work, back = Counter[str](), Counter[str](), Counter[str]()
+    left: list[str] = []
     machine = type(
         "Histories",
         (OptimizedMachine,),
@@ -49,6 +50,7 @@ def search_until(
             "tally": tally,
             "kinds": kinds,
             "missed": missed,
+            "left": left,
             "work": work,
             "back": back,
             "most_runs": most_runs,
@@ -61,7 +63,7 @@ def search_until(
         "figures",
         f"optimized histories: {tally}; {kinds['optimized']} optimized marks, "
         f"{kinds.total() - kinds['optimized']} full ones; {missed[0]} dead objects were left to "
-        f"the next full run; of objects brought back {dict(back)}; {dict(work)}; "
+        f"the next full run {left}; of objects brought back {dict(back)}; {dict(work)}; "
         f"in {time.monotonic() - began:.0f} s",
     )
     return kinds, tally

@@ -40,12 +40,14 @@ class OptimizedMachine(AsideMachine):
         kinds: How many marks were optimized, and why others were full; of all histories.
         work: What the optimized ones read and looked up; of all histories.
         missed: Dead objects that an optimized mark did not name; of all histories.
+        left: Each mark that did so, with the first of them and its figures; of all histories.
         back: What was brought back from quarantine, and what became of it; of all histories.
     """
 
     kinds: Counter[str]
     work: Counter[str]
     missed: list[int]
+    left: list[str]
     back: Counter[str]
     most_runs = 6
 
@@ -166,7 +168,11 @@ class OptimizedMachine(AsideMachine):
         dead = set(objects) - alive - young(self.repository, objects, cutoff)
         assert made.plan <= dead, f"lets go what is alive or young: {sorted(made.plan - dead)}"
         twins: Any = marked.expired.manifest.facts["twins"]
-        self.missed[0] += max(0, len(dead - made.plan) - twins["unchecked_objects"])
+        left = sorted(dead - made.plan)
+        if len(left) > twins["unchecked_objects"]:
+            self.missed[0] += len(left) - twins["unchecked_objects"]
+            work = _work(marked)
+            self.left.append(f"{len(left)}, {left[0]} first, since {listed.base}: {work}, {twins}")
         back = self.brought_back & set(objects)
         self.back["alive at an optimized mark"] += len(back & alive)
         self.back["named by an optimized mark"] += len(back & made.plan)
