@@ -6,9 +6,11 @@ An upgrade may break any of these: `tests/lakegc_dagster/test_private_doors.py` 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster._core.errors import DagsterUserCodeProcessError
@@ -31,10 +33,16 @@ from dagster_shared.error import SerializableErrorInfo
 
 from lakegc_dagster.job_names import REQUESTED_RUNS
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
 NO_LOG_FILES = {
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
 }
+
+# The module behind the script `dagster-daemon`, which is not beside every interpreter.
+DAEMON = "dagster._daemon"
 
 # Dagster's name for the definitions of a code location that declares no repository.
 _REPOSITORY = "__repository__"
@@ -97,6 +105,53 @@ def as_runs_of(
     make = partial(instance.create_run_for_job, remote_job_origin=repository.get_job_origin(job))
     instance.create_run_for_job = make  # type: ignore[method-assign]
     return {REPOSITORY_LABEL_TAG: repository.get_label()}
+
+
+@contextmanager
+def pages(instance: dg.DagsterInstance, workspace: Path) -> Iterator[ASGIApp]:
+    """Open Dagster's pages without serving them.
+
+    `dagster-webserver` serves them at once, and lets nothing stand before them.
+
+    Args:
+        instance: The instance that they show.
+        workspace: The file that names the code locations.
+    """
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+    from dagster_webserver.app import create_app_from_workspace_process_context
+
+    with WorkspaceProcessContext(
+        instance,
+        WorkspaceFileTarget([str(workspace)]),
+        version=dg.__version__,
+        code_server_log_level="WARNING",
+    ) as context:
+        yield create_app_from_workspace_process_context(context, live_data_poll_rate=2000)
+
+
+@contextmanager
+def code_servers(
+    instance: dg.DagsterInstance, workspace: Path
+) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Run the code locations of a workspace while the block lasts, as `dagster dev` does.
+
+    `dagster code-server start` does not start one again that died, nor end when nobody asks it any
+    more.
+
+    Args:
+        instance: The instance of their runs.
+        workspace: The file that names the code locations.
+
+    Yields:
+        What to write into `load_from` of a workspace that uses them.
+    """
+    from dagster._cli.proxy_server_manager import ProxyServerManager
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+
+    target = WorkspaceFileTarget([str(workspace)])
+    with ProxyServerManager(instance, target, code_server_log_level="WARNING") as started:
+        yield started.get_code_server_specs()
 
 
 class SentenceFailure(dg.Failure, DagsterUserCodeProcessError):  # noqa: N818 - as Dagster's own

@@ -432,7 +432,8 @@ def _draw(found: Report, chart: Path) -> None:
     default="127.0.0.1",
     show_default=True,
     help="Address of this machine to listen on. The UI has no login: whoever reaches it can start "
-    "runs, also sweeps.",
+    "runs, also sweeps. It answers for this address, for loopback, and for `hosts` of [ui] in the "
+    "settings.",
 )
 @click.option(
     "--sandbox", is_flag=True, help="Serve the demo's sandbox as well, while the UI is open."
@@ -469,7 +470,8 @@ def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
         if not dagster_ui.is_loopback(host):
             shown.print(
                 f"The UI has no login. Whoever reaches port {port} of {host} can start runs, also "
-                "sweeps: put a proxy with a login before it, or a firewall.",
+                "sweeps: put a proxy with a login before it, or a firewall. Names by which people "
+                "reach it belong to `hosts` of [ui] in lakegc.toml; others are refused.",
                 style="yellow",
                 markup=False,
                 soft_wrap=True,

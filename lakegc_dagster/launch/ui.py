@@ -1,4 +1,4 @@
-"""Start Dagster's UI (`dagster dev`) on the home that the command line uses."""
+"""Start Dagster's UI on the home that the command line uses, behind a guard."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
+from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import prepare_home, write_workspace
 from lakegc_dagster.settings import FILE_VARIABLE, Settings
 from spark_core.errors import LakegcError, SettingsError
 
-HOST = "127.0.0.1"
 _END_SECONDS = 20
 
 
-def serve(settings: Settings, port: int, host: str = HOST) -> None:
-    """Run `dagster dev` until it exits or is stopped.
+def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
+    """Run the UI, Dagster's daemon and the code location until they exit or are stopped.
 
     Args:
         settings: The settings; UI and command line share their home.
@@ -65,32 +65,16 @@ def serve(settings: Settings, port: int, host: str = HOST) -> None:
         )
 
 
-def command(workspace: Path, port: int, host: str = HOST) -> list[str]:
+def command(workspace: Path, port: int, host: str = webserver.HOST) -> list[str]:
     """Return the command that starts the UI.
 
     Args:
-        workspace: The file that names the code location. `dagster dev -m` would name the location
-            after its module; its schedules, sensors and history would then not be those of a
-            workspace.
+        workspace: The file that names the code location.
         port: Port.
         host: Address of this machine to listen on.
     """
-    # Dagster recommends `dg dev`, which needs another kind of project: hide that warning.
-    quiet = "ignore:Function `dev_command` is superseded"
-    return [
-        sys.executable,
-        "-W",
-        quiet,
-        "-m",
-        "dagster",
-        "dev",
-        "-w",
-        str(workspace),
-        "-h",
-        host,
-        "-p",
-        str(port),
-    ]
+    words = ["-m", webserver.__name__, "--daemon", "-w", str(workspace)]
+    return [sys.executable, *words, "-h", host, "-p", str(port)]
 
 
 def is_loopback(host: str) -> bool:

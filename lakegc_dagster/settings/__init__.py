@@ -29,6 +29,7 @@ from lakegc_dagster.settings.sections import (
     ServerSettings,
     SparkSettings,
     StorageSettings,
+    UiSettings,
 )
 from spark_core.errors import SettingsError
 from spark_core.run.options_and_defaults import RunOptions
@@ -67,6 +68,7 @@ class Settings(Section):
         defaults: What holds for every repository that does not say otherwise.
         repositories: The repositories to collect, by name or pattern; each value says only what
             differs.
+        ui: The pages that `lakegc ui` serves.
         schedule: The nightly run.
         metrics: Where runs leave their metrics.
         notify: Who is told of what.
@@ -80,6 +82,7 @@ class Settings(Section):
     throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
     defaults: RepositorySettings = RepositorySettings()
     repositories: dict[RepositoryPattern, RepositorySettings] = Field(default_factory=dict)
+    ui: UiSettings = UiSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     metrics: MetricsSettings = MetricsSettings()
     notify: NotifySettings = NotifySettings()

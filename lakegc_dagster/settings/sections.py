@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 
 from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
+_HOST = re.compile(r"[0-9A-Za-z._-]+")
 _KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
 _SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 
@@ -45,6 +48,13 @@ def plain_url(url: str | None) -> str | None:
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         raise ValueError("a URL like https://lakefs.example.com")
     return url
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return False
 
 
 class ServerSettings(Section):
@@ -163,6 +173,25 @@ class DagsterSettings(Section):
     """
 
     home: str | None = None
+
+
+class UiSettings(Section):
+    """The `[ui]` table: Dagster's pages, as `lakegc ui` serves them.
+
+    Attributes:
+        hosts: Names or addresses, without scheme and port, by which people reach the UI past
+            loopback and the address of `--host`: those of an ingress or a proxy. Requests for any
+            other host are refused.
+    """
+
+    hosts: list[str] = Field(default_factory=list)
+
+    @field_validator("hosts")
+    @classmethod
+    def _plain(cls, hosts: list[str]) -> list[str]:
+        if not all(_HOST.fullmatch(host) or _is_address(host) for host in hosts):
+            raise ValueError("names or addresses like lakegc.example.com, without scheme and port")
+        return hosts
 
 
 class ScheduleSettings(Section):

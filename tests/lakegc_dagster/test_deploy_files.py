@@ -36,6 +36,14 @@ def test_every_container_runs_a_command_that_there_is():
             assert {option for option in options if option.startswith("--")} <= known
 
 
+def test_the_ui_is_started_nowhere_without_its_guard():
+    commands = [container["args"][0] for pod in pods() for container in pod["containers"]]
+    assert commands == ["run", "ui"]
+    files = [ROOT / "Makefile", *(file for file in DEPLOY.rglob("*") if file.is_file())]
+    for file in files:
+        assert not re.search(r"dagster[-_]webserver|dagster dev|dg dev", file.read_text()), file
+
+
 def test_every_name_that_a_pod_refers_to_is_made():
     made = {(each["kind"], each["metadata"]["name"]) for each in MANIFESTS}
     for pod in pods():

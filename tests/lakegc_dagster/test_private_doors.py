@@ -1,9 +1,11 @@
 """Whether the Dagster that is installed still has what lakegc uses behind its public interface."""
 
 from importlib import import_module
+from importlib.util import find_spec
 
 import dagster as dg
 import pytest
+import yaml
 
 CLOSED = (
     f"Dagster {dg.__version__} has no {{}} any more: find another way in "
@@ -14,6 +16,7 @@ CLOSED = (
 @pytest.mark.parametrize(
     ("module", "name"),
     [
+        ("dagster._cli.proxy_server_manager", "ProxyServerManager"),
         ("dagster._core.errors", "DagsterUserCodeProcessError"),
         ("dagster._core.instance", "InstanceRef"),
         ("dagster._core.remote_origin", "ManagedGrpcPythonEnvCodeLocationOrigin"),
@@ -25,6 +28,9 @@ CLOSED = (
         ("dagster._core.storage.tags", "SCHEDULE_NAME_TAG"),
         ("dagster._core.storage.tags", "SENSOR_NAME_TAG"),
         ("dagster._core.types.loadable_target_origin", "LoadableTargetOrigin"),
+        ("dagster._core.workspace.context", "WorkspaceProcessContext"),
+        ("dagster._core.workspace.load_target", "WorkspaceFileTarget"),
+        ("dagster_webserver.app", "create_app_from_workspace_process_context"),
         ("dagster._core.storage.noop_compute_log_manager", "NoOpComputeLogManager"),
     ],
 )
@@ -34,6 +40,12 @@ def test_the_private_class_is_still_where_it_was(module, name):
     except ImportError:
         found = None
     assert found is not None, CLOSED.format(f"{module}.{name}")
+
+
+def test_the_daemon_is_still_a_module_that_runs():
+    from lakegc_dagster.private_doors import DAEMON
+
+    assert find_spec(f"{DAEMON}.__main__") is not None, CLOSED.format(f"{DAEMON}.__main__")
 
 
 def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_path):
@@ -117,3 +129,18 @@ def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():
         event for event in made.all_events if event.event_type is dg.DagsterEventType.RUN_FAILURE
     ]
     assert ended.event_specific_data.error == shown
+
+
+def test_code_servers_that_run_already_are_passed_on(tmp_path):
+    from lakegc_dagster.private_doors import code_servers, instance_without_log_files
+
+    server = {"host": "127.0.0.1", "port": 4266, "location_name": "lakegc"}
+    workspace = tmp_path / "workspace.yaml"
+    workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+    with (
+        instance_without_log_files(tmp_path) as instance,
+        code_servers(instance, workspace) as started,
+    ):
+        assert list(started) == [{"grpc_server": server}], CLOSED.format(
+            "ProxyServerManager.get_code_server_specs"
+        )

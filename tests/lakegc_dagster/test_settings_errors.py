@@ -288,3 +288,13 @@ class TestKeys:
             self.settings(tmp_path, 'credentials_file = "keys"').server_options()
         assert "hush" not in str(raised.value)
         assert raised.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "host", ["https://lakegc.example.com", "lakegc.example.com:8443", "*", "", "a b", "[fd00::1]"]
+)
+def test_a_host_of_the_ui_is_a_name_or_an_address_and_nothing_around_it(refusal, host):
+    assert refusal(f'{SERVER}[ui]\nhosts = ["fd00::1", "{host}"]') == (
+        "FILE, line 4: [ui] hosts: wanted names or addresses like lakegc.example.com, without "
+        "scheme and port."
+    )

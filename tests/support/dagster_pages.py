@@ -15,6 +15,7 @@ import urllib3
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.demo import sandbox as demo_sandbox
+from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import open_instance, prepare_home, write_workspace
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.launch.ui import environment
@@ -91,9 +92,14 @@ def run_both(settings: Settings, key: RunKey) -> ShownHome:
     return ShownHome(settings, runs)
 
 
+def log_of(settings: Settings) -> Path:
+    """Return the file with what the server of the pages says."""
+    return settings.dagster_home / "pages.log"
+
+
 @contextmanager
 def pages_of(settings: Settings) -> Iterator[str]:
-    """Serve Dagster's pages on loopback while the block lasts, without its daemon.
+    """Serve Dagster's pages on loopback as `lakegc ui` does, without the daemon.
 
     They begin to answer while the block goes on; `answers` waits for it.
     """
@@ -101,9 +107,9 @@ def pages_of(settings: Settings) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = ["-m", "dagster_webserver", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]
+    words = ["-m", webserver.__name__, "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]
     # Its code server ends when it hears nothing of it any more.
-    with (settings.dagster_home / "pages.log").open("wb") as log:
+    with log_of(settings).open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, *words],
             env=environment(settings, os.environ),

@@ -3,12 +3,19 @@
 The texts are looked for, because Dagster's markup is its own to change.
 """
 
+import json
 import re
+import threading
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlencode
 
+import dagster as dg
 import pytest
 
+from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.model import RunKey
@@ -17,6 +24,7 @@ from tests.support.browser import NEEDS_CHROMIUM, PATIENCE_MS, chromium
 from tests.support.dagster_pages import (
     COLLECTED,
     REFUSED,
+    log_of,
     pages_of,
     run_both,
     wait_for,
@@ -171,3 +179,92 @@ def test_a_run_is_started_by_hand_from_a_form_that_is_filled_in(opened):
     editor = page.locator(".CodeMirror-code").first.inner_text()
     assert pattern_of("check_request:", "job: mark", "repository: ''", "run: now").search(editor)
     page.locator("button:enabled", has_text="Launch Run").wait_for()
+
+
+def runs_of(settings):
+    with open_instance(settings.dagster_home) as instance:
+        return instance.get_runs_count()
+
+
+def test_a_run_is_launched_by_its_button_and_its_page_hears_of_it(opened, shown):
+    home, pages, page = shown
+    before, refused = runs_of(home.settings), log_of(home.settings).read_text()
+    with page.expect_websocket() as socket:
+        opened("locations/lakegc/jobs/start_run/playground", "No errors")
+    page.locator("button:enabled", has_text="Launch Run").click()
+    page.wait_for_url(re.compile("/runs/"))
+    # Nothing takes it from the queue here: there is no daemon.
+    text_with(page, pattern_of("start_run", "This run is queued"))
+    assert runs_of(home.settings) == before + 1
+    assert not socket.value.is_closed()
+    # GraphiQL asks for the schema as soon as it is open.
+    with page.expect_response(lambda answer: answer.request.method == "POST") as asked:
+        page.goto(f"{pages}/graphql")
+    assert asked.value.json()["data"]["__schema"]
+    assert log_of(home.settings).read_text() == refused
+
+
+LAUNCH = """mutation { launchRun(executionParams: {mode: "default", runConfigData: {},
+  selector: {repositoryLocationName: "lakegc", repositoryName: "__repository__",
+             pipelineName: "start_run"}}) { __typename } }"""
+QUERY = urlencode({"query": LAUNCH})
+# Each resolves to what the page saw.
+WAYS = {
+    "image": """new Promise(done => { const image = new Image();
+        image.onload = image.onerror = () => done("asked");
+        image.src = `${ui}/graphql?${query}`; })""",
+    "form": """new Promise(done => { const frame = document.createElement("iframe");
+        frame.name = "hidden"; frame.onload = () => done("asked"); document.body.append(frame);
+        const form = document.createElement("form"); form.target = "hidden"; form.method = "POST";
+        form.enctype = "text/plain"; form.action = `${ui}/graphql?${query}`;
+        document.body.append(form); form.submit(); })""",
+    "text": """fetch(`${ui}/graphql`, {method: "POST", mode: "no-cors", body,
+        headers: {"Content-Type": "text/plain; application/json"}}).then(() => "asked")""",
+    "nothing": """fetch(`${ui}/report_asset_materialization/forged`,
+        {method: "POST", mode: "no-cors"}).then(() => "asked")""",
+    "json": """fetch(`${ui}/graphql`, {method: "POST", body,
+        headers: {"Content-Type": "application/json"}}).catch(() => "asked")""",
+    "websocket": """new Promise(done => {
+        const socket = new WebSocket(ui.replace("http", "ws") + "/graphql", "graphql-ws");
+        socket.onopen = () => done("opened"); socket.onerror = () => done("asked"); })""",
+}
+
+
+@contextmanager
+def page_elsewhere(page):
+    """Open an empty page of another site in the browser."""
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page.goto(f"http://elsewhere.localhost:{server.server_port}/")
+        yield page
+        server.shutdown()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_page_elsewhere_starts_nothing(shown, way):
+    home, pages, page = shown
+    before, said = runs_of(home.settings), log_of(home.settings).read_text()
+    with page_elsewhere(page):
+        given = {"ui": pages, "query": QUERY, "body": json.dumps({"query": LAUNCH})}
+        assert page.evaluate(f"({{ui, query, body}}) => {WAYS[way]}", given) == "asked"
+    assert runs_of(home.settings) == before
+    with open_instance(home.settings.dagster_home) as instance:
+        assert instance.get_latest_materialization_event(dg.AssetKey("forged")) is None
+    assert log_of(home.settings).read_text()[len(said) :].count("The UI refused a request: ") == 1
+
+
+def test_a_name_that_was_led_here_shows_no_page_of_the_ui(shown):
+    _, pages, page = shown
+    answer = page.goto(pages.replace("127.0.0.1", "elsewhere.localhost"))
+    assert answer.status == 403
+    assert "is for the host 'elsewhere.localhost:" in page.inner_text("body")

@@ -125,10 +125,31 @@ def test_a_ui_that_is_ended_is_none_and_the_signals_are_as_before(settings, monk
 def _answer(url, **request):
     try:
         return urllib3.request(
-            "GET" if not request else "POST", url, retries=False, timeout=10, **request
+            "POST" if "json" in request else "GET", url, retries=False, timeout=10, **request
         )
     except urllib3.exceptions.HTTPError:
         return None
+
+
+def _launch_and_wait(graphql):
+    """Start a mark as the UI's form does, and wait until the daemon has let it end."""
+    config = {"ops": {"check_request": {"config": {"job": "mark", "repository": "lakegc-demo"}}}}
+    launch = """mutation($params: ExecutionParams!) { launchRun(executionParams: $params) {
+      __typename ... on LaunchRunSuccess { run { runId } } } }"""
+    selector = {"repositoryLocationName": CODE_LOCATION, "repositoryName": "__repository__"}
+    selector["pipelineName"] = "start_run"
+    params = {"mode": "default", "selector": selector, "runConfigData": config}
+    told = _answer(graphql, json={"query": launch, "variables": {"params": params}}).json()
+    run_id = told["data"]["launchRun"]["run"]["runId"]
+    query = {"query": f'{{ runOrError(runId: "{run_id}") {{ ... on Run {{ status }} }} }}'}
+    deadline = time.monotonic() + 120
+    while (status := _answer(graphql, json=query).json()["data"]["runOrError"]["status"]) not in {
+        "SUCCESS",
+        "FAILURE",
+    }:
+        assert time.monotonic() < deadline, status
+        time.sleep(0.5)
+    assert status == "SUCCESS"
 
 
 @pytest.mark.deep
@@ -160,6 +181,9 @@ def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_p
                           "{ entries { name } } } }"}  # fmt: skip
         found = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]
         assert found["locationStatusesOrError"]["entries"] == [{"name": CODE_LOCATION}]
+        _launch_and_wait(f"http://127.0.0.1:{port}/graphql")
+        elsewhere = {"Host": "evil.example"}
+        assert _answer(f"http://127.0.0.1:{port}/", headers=elsewhere).status == 403
         endpoint = load_settings(tmp_path / ".sandbox" / "lakegc.toml", env={}).server.endpoint
         assert _answer(f"{endpoint}/api/v1/healthcheck").status == 204
     finally:

@@ -1,0 +1,166 @@
+"""Dagster's web server behind a guard: `python -m lakegc_dagster.launch.webserver`.
+
+`lakegc ui` starts this. By itself it stands in for `dagster-webserver` where the other processes
+are started apart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import click
+import dagster as dg
+import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lakegc_dagster.launch.request_guard import AskedOfUi, hosts_of, refusal
+from lakegc_dagster.private_doors import DAEMON, code_servers, pages
+from lakegc_dagster.settings import load_settings
+from spark_core.errors import LakegcError
+
+HOST = "127.0.0.1"
+PORT = 3000
+_CLOSES_SECONDS = 10
+# A daemon that launches a run ends when that is done.
+_DAEMON_ENDS_SECONDS = 60
+_LOGGER = logging.getLogger("lakegc.ui")
+# A page elsewhere that shows the UI in a frame could have a person click on what they don't see.
+_NO_FRAMES = (b"x-frame-options", b"SAMEORIGIN")
+
+
+class GuardedPages:
+    """Dagster's pages for those requests alone that may reach them.
+
+    Args:
+        app: The pages.
+        hosts: The hosts by which they may be asked, as `hosts_of` returns them.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self.app = app
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        refused = refusal(_asked(scope), self.hosts)
+        if refused is not None:
+            _LOGGER.warning("The UI refused a request: %s", refused)
+            headers = {"X-Content-Type-Options": "nosniff"}
+            answer = PlainTextResponse(f"lakegc: {refused}\n", 403, headers)
+            await answer(scope, receive, send)
+            return
+
+        async def unframed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), _NO_FRAMES]
+            await send(message)
+
+        await self.app(scope, receive, unframed)
+
+
+def _asked(scope: Scope) -> AskedOfUi:
+    return AskedOfUi(
+        kind=scope["type"],
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        query=scope["query_string"].decode("latin-1"),
+        headers=[
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in scope["headers"]
+        ],
+    )
+
+
+@click.command()
+@click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    help="File that names the code locations.",
+)
+@click.option("-h", "--host", default=HOST, show_default=True, help="Address to listen on.")
+@click.option("-p", "--port", type=int, default=PORT, show_default=True, help="Port.")
+@click.option(
+    "--daemon", "with_daemon", is_flag=True, help="Start the daemon and the code locations as well."
+)
+def main(workspace: Path, host: str, port: int, *, with_daemon: bool) -> None:
+    """Serve Dagster's pages behind a guard, for the hosts of `[ui]` in the settings."""
+    # Whoever ends a pod sends SIGTERM.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        hosts = hosts_of(host, load_settings().ui.hosts)
+    except LakegcError as refused:
+        raise click.ClickException(str(refused)) from None
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
+        instance = stack.enter_context(dg.DagsterInstance.get())
+        # As `dagster-webserver` does; for databases other than SQLite.
+        instance.optimize_for_webserver(
+            statement_timeout=15_000, pool_recycle=3600, max_overflow=20
+        )
+        daemon = None
+        if with_daemon:
+            workspace = stack.enter_context(_shared_code_servers(instance, workspace))
+            daemon = stack.enter_context(_daemon(workspace))
+        app = stack.enter_context(pages(instance, workspace))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                GuardedPages(app, hosts),
+                host=host,
+                port=port,
+                log_level="warning",
+                lifespan="off",
+                timeout_graceful_shutdown=_CLOSES_SECONDS,
+            )
+        )
+        if daemon is not None:
+            threading.Thread(target=_end_with, args=(daemon, server), daemon=True).start()
+        server.run()
+        if daemon is not None and daemon.poll() is not None:
+            raise click.ClickException(
+                f"Dagster's daemon ended by itself, with exit code {daemon.poll()}"
+            )
+
+
+@contextmanager
+def _shared_code_servers(instance: dg.DagsterInstance, workspace: Path) -> Iterator[Path]:
+    """Start the code locations of a workspace once, for the pages and for the daemon."""
+    with code_servers(instance, workspace) as started, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "workspace.yaml"
+        file.write_text(json.dumps({"load_from": started}))
+        yield file
+
+
+@contextmanager
+def _daemon(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Dagster's daemon while the block lasts."""
+    process = subprocess.Popen([sys.executable, "-m", DAEMON, "run", "-w", str(workspace)])
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_DAEMON_ENDS_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _end_with(daemon: subprocess.Popen[bytes], server: uvicorn.Server) -> None:
+    daemon.wait()
+    server.should_exit = True
+
+
+if __name__ == "__main__":
+    main()
