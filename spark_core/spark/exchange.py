@@ -1,0 +1,342 @@
+"""Rows of several sources, brought together by the hash of their key.
+
+Spark is slow at moving millions of short rows between Java and Python, and fast at moving some
+thousand long ones. So a task sorts the rows that it reads by bucket, which is a range of hashes,
+and hands over one row for each bucket: the Arrow bytes of all its rows there. Spark moves them, and
+a kernel gets whole buckets: plain Arrow tables, in which all rows of a hash are.
+
+Few rows are brought together by the driver, as a single bucket, before Spark would have started.
+The kernel is the same.
+
+Cost: 8 bytes for the hash and what else is in a row, read, sorted, moved and sorted once more. Each
+task sends at most one row to each bucket for every `_ROWS_AT_ONCE` that it read.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_core.schemas import spark_type
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import interleaved
+
+Task = TypeVar("Task")
+Receipt = TypeVar("Receipt")
+Written = TypeVar("Written")
+
+# The driver brings together what has no more rows: Spark would take as long to start.
+MOST_ROWS_OF_THE_DRIVER = 3_000_000
+
+# Rows that are worth a bucket of their own, and those that are worth using another core.
+_ROWS_OF_A_BUCKET = 250_000
+_ROWS_OF_A_CORE = 20_000
+# The most rows that a kernel gets: those of a larger bucket are split by other bits of their hash.
+_MOST_ROWS_OF_A_KERNEL = 4_000_000
+# The most rows that a task holds before it packs them.
+_ROWS_AT_ONCE = 500_000
+# Packed rows are long: so many of them travel between Java and Python at once.
+_PACKED_AT_ONCE = 64
+
+_PACKED = pa.schema(
+    [
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("kind", pa.int32(), nullable=False),
+        pa.field("packed", pa.binary(), nullable=False),
+    ]
+)
+# Kinds of what kernels send on: a receipt, which is in no bucket, or rows.
+_RECEIPT, _ROWS = 0, 1
+_NO_BUCKET = -1
+
+
+def as_read(rows: pa.Table) -> pa.Table:
+    """Leave rows as they were read."""
+    return rows
+
+
+@dataclass(frozen=True)
+class Source(Generic[Task]):
+    """Rows of one kind, and how tasks read them.
+
+    Attributes:
+        schema: Columns of each batch that is read. The first one is the hash of the key: int64,
+            without nulls.
+        tasks: A picklable value for each task.
+        rows: How many rows there are in all.
+        read: Yields the batches of a task; runs on an executor, or on a thread of the driver.
+        combine: Makes fewer rows of several with one hash, of the same columns. It gets the rows
+            of a task, so that a hash that is referenced a million times costs one row a task.
+    """
+
+    schema: pa.Schema
+    tasks: Sequence[Task]
+    rows: int
+    read: Callable[[Task], Iterator[pa.RecordBatch]]
+    combine: Callable[[pa.Table], pa.Table] = as_read
+
+
+@dataclass(frozen=True)
+class Sent(Generic[Receipt]):
+    """What a kernel makes of a bucket.
+
+    Attributes:
+        receipt: What it has to say; small, and picklable.
+        rows: Rows for those who work on them next, by their numbers.
+    """
+
+    receipt: Receipt
+    rows: Mapping[int, pa.Table]
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[Receipt, Written]):
+    """What becomes of rows that meet.
+
+    Attributes:
+        sources: The rows, by name.
+        kernel: Gets the rows of each source in one bucket, by name: all rows of every hash in it.
+            It is a function of these alone, and right to call twice.
+        schema: Columns of the rows that it sends on.
+        work: Gets a number, and all rows that were sent to it. It may write, and must be right to
+            call twice: Spark runs a lost task again.
+    """
+
+    sources: Mapping[str, Source[Any]]
+    kernel: Callable[[Mapping[str, pa.Table]], Sent[Receipt]]
+    schema: pa.Schema
+    work: Callable[[int, pa.Table], Written]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all sources."""
+        return sum(source.rows for source in self.sources.values())
+
+    def run(
+        self, spark: Callable[[], SparkSession], *, threads: int = 8
+    ) -> tuple[list[Receipt], list[Written]]:
+        """Bring the rows together.
+
+        Args:
+            spark: Gives the session; called if there are more rows than the driver brings together.
+            threads: Tasks that the driver reads at once.
+
+        Returns:
+            The receipts of all buckets and those of all work, in no particular order.
+
+        Raises:
+            LakegcError: The error of a task.
+        """
+        if self.rows <= MOST_ROWS_OF_THE_DRIVER:
+            return self._run_here(threads)
+        return self._run_on(spark())
+
+    def _run_here(self, threads: int) -> tuple[list[Receipt], list[Written]]:
+        sent = self.kernel(
+            {
+                name: source.combine(
+                    pa.Table.from_batches(
+                        interleaved(source.tasks, source.read, threads=threads)
+                        if source.tasks
+                        else (),
+                        source.schema,
+                    )
+                )
+                for name, source in self.sources.items()
+            }
+        )
+        return [sent.receipt], [self.work(number, rows) for number, rows in sent.rows.items()]
+
+    def _run_on(self, spark: SparkSession) -> tuple[list[Receipt], list[Written]]:
+        names = list(self.sources)
+        tasks = [
+            (kind, task) for kind, name in enumerate(names) for task in self.sources[name].tasks
+        ]
+        buckets = _buckets_for(self.rows, at_once=spark.sparkContext.defaultParallelism)
+        columns = spark_type(_PACKED)
+        with _in_one_job(spark), surfacing_errors():
+            met = (
+                spark.range(0, len(tasks), 1, len(tasks))
+                .mapInArrow(partial(_pack_tasks, self, tuple(tasks), buckets), columns)
+                .repartition(buckets, "bucket")
+                .mapInArrow(partial(_meet, self, _MOST_ROWS_OF_A_KERNEL), columns)
+            )
+            rows = (
+                met.repartition(buckets, "bucket")
+                .mapInArrow(partial(_work, self), columns)
+                .collect()
+            )
+        receipts, written = list[Receipt](), list[Written]()
+        for row in rows:
+            # Our own tasks wrote them.
+            receipt = pickle.loads(row["packed"])  # noqa: S301
+            (receipts if row["kind"] == _RECEIPT else written).append(receipt)
+        return receipts, written
+
+
+def _buckets_for(rows: int, *, at_once: int) -> int:
+    return max(-(-rows // _ROWS_OF_A_BUCKET), min(at_once, rows // _ROWS_OF_A_CORE), 1)
+
+
+@contextmanager
+def _in_one_job(spark: SparkSession) -> Iterator[None]:
+    """Run a query as it is written, in one job, and move few rows at once.
+
+    Adaptive execution would run each stage as a job of its own, to learn sizes that are known here.
+    """
+    chosen = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_PACKED_AT_ONCE),
+    }
+    before = {name: spark.conf.get(name) for name in chosen}
+    try:
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            assert old is not None  # noqa: S101 - Spark has a default for both
+            spark.conf.set(name, old)
+
+
+def _pack_tasks(
+    exchange: Exchange[Any, Any],
+    tasks: Sequence[tuple[int, Any]],
+    buckets: int,
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of tasks, and pack those of each bucket together; runs on an executor."""
+    sources = list(exchange.sources.values())
+    for number in (number for batch in numbers for number in batch.column("id").to_pylist()):
+        kind, task = tasks[number]
+        source = sources[kind]
+        for rows in _at_once(source.read(task), source.schema):
+            yield from _packed(source.combine(rows), buckets, kind)
+
+
+def _at_once(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    held, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        held.append(batch.cast(schema))
+        rows += batch.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held, schema)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _packed(rows: pa.Table, buckets: int, kind: int) -> Iterator[pa.RecordBatch]:
+    """Pack rows by the bucket of their hash."""
+    numbers = _bucket_of(_hashes(rows), buckets)
+    for bucket, some in _divided(rows, numbers):
+        yield _row(bucket, kind, _bytes_of(some))
+
+
+def _bucket_of(hashes: Any, buckets: int) -> Any:
+    """Give each hash the number of its range, of so many ranges of one width."""
+    upper = hashes.view(np.uint64) >> np.uint64(32)
+    # Short numbers are sorted by their digits.
+    return ((upper * np.uint64(buckets)) >> np.uint64(32)).astype(np.min_scalar_type(buckets))
+
+
+def _divided(rows: pa.Table, numbers: Any) -> Iterator[tuple[int, pa.Table]]:
+    """Put rows of one number together."""
+    order = np.argsort(numbers, kind="stable")
+    # `take` of a table in several chunks looks for the chunk of each row.
+    whole, numbers = rows.combine_chunks().take(pa.array(order)), numbers[order]
+    cuts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    for begin, end in zip(cuts, [*cuts[1:], len(numbers)], strict=True):
+        yield int(numbers[begin]), whole.slice(begin, end - begin)
+
+
+def _hashes(rows: pa.Table) -> Any:
+    return rows.column(0).combine_chunks().to_numpy()
+
+
+def _bytes_of(rows: pa.Table) -> bytes:
+    """Return the rows as Arrow writes them, without their schema."""
+    batch = rows.combine_chunks().to_batches()[0]
+    return bytes(memoryview(batch.serialize()))
+
+
+def _rows_of(packed: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(
+        [pa.ipc.read_record_batch(pa.py_buffer(each), schema) for each in packed], schema
+    )
+
+
+def _row(bucket: int, kind: int, packed: bytes) -> pa.RecordBatch:
+    return pa.record_batch([[bucket], [kind], [packed]], schema=_PACKED)
+
+
+def _gathered(
+    batches: Iterator[pa.RecordBatch],
+) -> dict[int, dict[int, list[bytes]]]:
+    """Return what is packed, by bucket and by kind."""
+    found: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    for batch in batches:
+        for row in batch.to_pylist():
+            found[row["bucket"]][row["kind"]].append(row["packed"])
+    return found
+
+
+def _meet(
+    exchange: Exchange[Any, Any], at_most: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Let the kernel work on each bucket of a partition; runs on an executor."""
+    gathered = _gathered(batches)
+    while gathered:
+        _, kinds = gathered.popitem()
+        bucket = {
+            name: _rows_of(kinds.pop(kind, ()), source.schema)
+            for kind, (name, source) in enumerate(exchange.sources.items())
+        }
+        for tables in _small_enough(bucket, at_most):
+            sent = exchange.kernel(tables)
+            yield _row(_NO_BUCKET, _RECEIPT, pickle.dumps(sent.receipt))
+            for number, rows in sent.rows.items():
+                if rows.num_rows:
+                    yield _row(number, _ROWS, _bytes_of(rows.cast(exchange.schema)))
+
+
+def _small_enough(tables: dict[str, pa.Table], at_most: int) -> Iterator[dict[str, pa.Table]]:
+    """Split a bucket with very many rows by other bits of their hashes."""
+    rows = sum(table.num_rows for table in tables.values())
+    if rows <= at_most:
+        yield tables
+        return
+    count = -(-rows // at_most)
+    split = {
+        name: dict(_divided(table, _bucket_of(_mixed(_hashes(table)), count)))
+        for name, table in tables.items()
+    }
+    for number in range(count):
+        yield {name: split[name].get(number, table.slice(0, 0)) for name, table in tables.items()}
+
+
+def _mixed(hashes: Any) -> Any:
+    """Let all bits of a hash count for the upper ones."""
+    return (hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+
+
+def _work(
+    exchange: Exchange[Any, Any], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Work on what kernels sent on, and pass on their receipts; runs on an executor."""
+    gathered = _gathered(batches)
+    for receipt in gathered.pop(_NO_BUCKET, {}).get(_RECEIPT, ()):
+        yield _row(_NO_BUCKET, _RECEIPT, receipt)
+    while gathered:
+        number, kinds = gathered.popitem()
+        done = exchange.work(number, _rows_of(kinds[_ROWS], exchange.schema))
+        yield _row(_NO_BUCKET, _ROWS, pickle.dumps(done))
