@@ -12,7 +12,7 @@ ARGS ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder test-live lint audit docs format ui clean
+.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder bench-fates test-live lint audit docs format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench-large: $(READY) ## measure the case of lakeFS's design document on a synth
 
 bench-decoder: $(READY) ## measure how many entries of a range one core reads in a second
 	$(BIN)/python -m benchmarks.decoder $(ARGS)
+
+bench-fates: $(READY) ## measure the decision alone: 20 million objects with 23 million references (ARGS="--objects N")
+	$(BIN)/python -m benchmarks.fates $(ARGS)
 
 test-live: $(READY) ## run the tests that need a lakeFS server (without one they say how to name it)
 	$(BIN)/python -m pytest -rs tests/live $(ARGS)

@@ -2,16 +2,15 @@
 
 The fate is what refers to the object, or its standing by name and age.
 
-Listing and references meet in one join, on the hashes of addresses alone. A collision can only keep
-an object. For the objects that are left, the listing's own rows are read again, and each is
-compared with the hash that chose it.
+Listing and references meet by the hashes of addresses alone: a kernel decides about all objects and
+references of a bucket of hashes. A collision can only keep an object. For the objects that are
+left, the listing's own rows are read again, and each is compared with the hash that chose it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,8 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
@@ -36,62 +33,60 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
+from spark_core.spark import exchange
+from spark_core.spark.exchange import Exchange, Sent, Source
 from spark_core.spark.rows import Rows
-from spark_core.spark.tasks import frame_of, read_partitions, run_over, run_tasks
+from spark_core.spark.tasks import run_over, run_tasks
 from spark_core.storage import ObjectStore
 
 COMMITTED = "committed"
 STAGED = "staged"
 HELD = "held"
-# Fate of references that lead to no listed object.
-_ABSENT = "absent"
 
-_FATES = (_ABSENT, COMMITTED, STAGED, *rule.STANDINGS)
+_FATES = (COMMITTED, STAGED, *rule.STANDINGS)
 _CANDIDATE = _FATES.index(rule.CANDIDATE)
 
 # Bits for what is known of a hash: a commit or a staged entry refers to it, a branch or a staged
 # entry reads from it below `data/`, an expired commit has it.
 _BY_COMMIT, _BY_STAGED, _LIVE, _EXPIRED = 1, 2, 4, 8
 
+# What references say of a hash: the bits of all of them together, the least and the largest size
+# that an entry gives (the least is larger where none gives one), and their number.
 _REFERENCES = pa.schema(
     [
         pa.field("address_hash", pa.int64(), nullable=False),
         pa.field("bits", pa.int32(), nullable=False),
-        # Size of the object according to the entry; null if the entry gives none.
-        pa.field("said_bytes", pa.int64()),
+        pa.field("least_bytes", pa.int64(), nullable=False),
+        pa.field("most_bytes", pa.int64(), nullable=False),
+        pa.field("references", pa.int64(), nullable=False),
     ]
+)
+_SIZES = np.iinfo(np.int64)
+# Where a listed object is: the task that reads its row again, the part, and the row in it.
+_PLACE = (
+    pa.field("task", pa.int32(), nullable=False),
+    pa.field("part", pa.int32(), nullable=False),
+    pa.field("row", pa.int32(), nullable=False),
 )
 _LISTED = pa.schema(
     [
         pa.field("address_hash", pa.int64(), nullable=False),
-        # Number of the part, and of the row in it.
-        pa.field("part", pa.int32(), nullable=False),
-        pa.field("row", pa.int32(), nullable=False),
+        *_PLACE,
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("standing", pa.int32(), nullable=False),
     ]
 )
-
-# A row for each fate; of objects that may go, for each part of the listing.
-_GROUPS = pa.schema(
+# An object that may go, and whether an expired commit has it.
+_CHOSEN = pa.schema(
     [
-        ("fate", pa.int32()),
-        ("part", pa.int32()),
-        ("objects", pa.int64()),
-        ("bytes", pa.int64()),
-        ("live", pa.int64()),
-        ("missing", pa.int64()),
-        ("other_sizes", pa.int64()),
-        ("references", pa.int64()),
-        ("rows", pa.list_(pa.int32())),
-        ("hashes", pa.list_(pa.int64())),
-        ("expired", pa.list_(pa.bool_())),
+        pa.field("address_hash", pa.int64(), nullable=False),
+        *_PLACE[1:],
+        pa.field("is_expired", pa.bool_(), nullable=False),
     ]
 )
 
-# Hashes that are worth a task of their own, and those that are worth using another core.
-_HASHES_OF_A_TASK = 250_000
-_HASHES_OF_A_CORE = 20_000
+# Rows that are worth a task of their own.
+_ROWS_OF_A_TASK = 250_000
 
 # Hashes of listed objects, and of ranges that were read, that the driver of an optimized run holds.
 _MOST_HELD = 1_000_000
@@ -125,6 +120,16 @@ class Decided:
     missing: int = 0
     other_sizes: int = 0
     references: int = 0
+
+    def count(self, fate: str, sizes: Any) -> None:
+        """Count objects of a fate.
+
+        Args:
+            fate: The fate.
+            sizes: Their bytes: an array of numpy or Arrow.
+        """
+        self.objects[fate] += len(sizes)
+        self.size_bytes[fate] += int(np.sum(np.asarray(sizes), dtype=np.int64))
 
     def merge(self, other: Decided) -> None:
         """Add what another task decided."""
@@ -190,10 +195,10 @@ def decide(
 ) -> Decided:
     """Give every listed object its fate, and write those that may go as parts of table 5.
 
-    The work is one Spark job with three shuffles: two of hashes and sizes, 24 to 32 bytes for each
-    object and each reference, and one of the row numbers of the objects that may go. An optimized
-    run first leaves out the references that meet no listed object. The driver does the work without
-    Spark where hashes are few. Only the rows of the objects that may go are read a second time.
+    Each object and each hash that is referenced moves once, 24 to 36 bytes, and so do the row
+    numbers of the objects that may go: one Spark job, or none where rows are few. An optimized run
+    first leaves out the references that meet no listed object. Only the rows of the objects that
+    may go are read a second time.
 
     Args:
         run: The run.
@@ -212,37 +217,37 @@ def decide(
         CorruptTableError: If the bytes of a table are not those of its manifest.
         IncompleteReadError: If objects or references got lost on the way through Spark.
     """
-    store, places = run.store, list(enumerate(listing.parts))
-    read_listed = partial(_read_listed, store)
-    read_references = partial(_read_references, store, listing.comparable)
+    listed = _together(list(enumerate(listing.parts)))
     references = [
         *[("staged", part) for part in staged.manifest.parts],
         *[("committed", part) for part in committed.manifest.parts],
         *[("expired", part) for part in committed.manifest.beside],
     ]
     rows = sum(part.rows for _, part in references)
-    orders = _Orders(store, listing.parts, target, kept, held, words, run.key.instant, run.limits)
-    left_out = 0
-    if reading.are_few_hashes(listing.rows + rows):
-        listed = pa.Table.from_batches(read_listed(places), _LISTED)
-        known = pa.Table.from_batches(read_references(references), _REFERENCES)
-        decided, repeated = _by_driver(orders, listed, known), 0
-    elif listing.comparable is not None and _are_held(listing, references):
+    read = partial(_read_references, run.store, listing.comparable)
+    known, left_out = Source(_REFERENCES, _together(references), rows, read, _combined), 0
+    is_much = listing.rows + rows > exchange.MOST_ROWS_OF_THE_DRIVER
+    if is_much and listing.comparable is not None and _are_held(listing, references):
         # Most of what is staged lies in slices that were not listed.
-        listed = pa.Table.from_batches(read_listed(places), _LISTED)
-        known, left_out = _meeting(run, read_references, references, listed)
-        decided, repeated = _by_driver(orders, listed, known), 0
-    else:
-        decided, repeated = _by_executors(
-            run.spark,
-            orders,
-            _frame(run.spark, _LISTED, places, listing.rows, read_listed),
-            _frame(run.spark, _REFERENCES, references, rows, read_references),
-            hashes=listing.rows + rows,
-            references=rows,
-        )
-    decided.references += left_out
-    came = (sum(decided.objects.values()), decided.references - repeated)
+        known, left_out = _meeting(run, known, listing.parts)
+    orders = _Orders(
+        run.store, listing.parts, target, kept, held, words, run.key.instant, run.limits
+    )
+    receipts, written = Exchange(
+        {
+            "listed": Source(
+                _LISTED, list(enumerate(listed)), listing.rows, partial(_read_listed, run.store)
+            ),
+            "references": known,
+        },
+        _decided,
+        _CHOSEN,
+        partial(_pick, orders),
+    ).run(lambda: run.spark, threads=run.options.read_threads)
+    decided = Decided(references=left_out)
+    for receipt in [*receipts, *written]:
+        decided.merge(receipt)
+    came = (sum(decided.objects.values()), decided.references)
     if came != (listing.rows, rows):
         raise IncompleteReadError(
             f"repository {run.repository.id}: {came[0]} of {listing.rows} listed objects and "
@@ -258,36 +263,40 @@ def _are_held(listing: Listing, references: Sequence[tuple[str, Part]]) -> bool:
     return listing.rows + unstaged <= _MOST_HELD
 
 
-def _meeting(
-    run: Run,
-    read: Callable[[Sequence[tuple[str, Part]]], Iterator[pa.RecordBatch]],
-    references: Sequence[tuple[str, Part]],
-    listed: pa.Table,
-) -> tuple[pa.Table, int]:
+def _meeting(run: Run, references: Source[Any], parts: Sequence[Part]) -> tuple[Source[Any], int]:
     """Read the references that have the hash of a listed object, or that count as live.
 
     The others decide nothing, and are only counted.
 
     Args:
         run: The run.
-        read: Reads references: columns of `_REFERENCES`.
-        references: Their files.
-        listed: Columns of `_LISTED`; their hashes travel with each task.
+        references: How they are read.
+        parts: Files of the listed objects; their hashes travel with each task.
 
     Returns:
-        Columns of `_REFERENCES`, and how many references were left out.
+        Those references, and how many others were left out.
     """
-    rows = sum(part.rows for _, part in references)
+    wanted = _columns(schemas.NAMESPACE_SLICES, "address_hash")
+    hashes = [
+        batch.column("address_hash").to_numpy()
+        for part in parts
+        for batch in reading.read_part(run.store, wanted, part)
+    ]
+    listed = sorted_once(np.concatenate([np.empty(0, np.int64), *hashes]))
     found = run_tasks(
         lambda: run.spark,
-        _together(references),
-        partial(_meet, read, sorted_once(_numbers(listed["address_hash"]))),
-        is_small=rows <= _PASSING_ROWS * reading.DRIVER_ROWS,
+        references.tasks,
+        partial(_meet, references.read, listed),
+        is_small=references.rows <= _PASSING_ROWS * reading.DRIVER_ROWS,
     )
-    return (
-        pa.concat_tables([_REFERENCES.empty_table(), *(table for table, _ in found)]),
-        sum(count for _, count in found),
-    )
+    tables = [table for table, _ in found]
+    rows = sum(table.num_rows for table in tables)
+    meeting = Source(_REFERENCES, tables, rows, _batches_of, _combined)
+    return meeting, sum(count for _, count in found)
+
+
+def _batches_of(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    yield from rows.to_batches()
 
 
 def _meet(
@@ -305,92 +314,12 @@ def _meet(
     return pa.Table.from_batches(found, _REFERENCES), left_out
 
 
-def _by_driver(orders: _Orders, listed: pa.Table, references: pa.Table) -> Decided:
-    """Decide about few rows without Spark."""
-    return _pick(orders, 0, iter(_grouped_here(listed, references).to_batches()))
-
-
-def _by_executors(
-    spark: SparkSession,
-    orders: _Orders,
-    listed: DataFrame,
-    known: DataFrame,
-    *,
-    hashes: int,
-    references: int,
-) -> tuple[Decided, int]:
-    """Decide in one Spark job.
-
-    Returns:
-        The decision, and how many references it counts more than once.
-    """
-    at_once = spark.sparkContext.defaultParallelism
-    partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
-    decided = Decided()
-    with _planned(spark, partitions):
-        for receipt in run_over(_grouped(listed, known), partial(_pick, orders)):
-            decided.merge(receipt)
-    # Two listed objects with one hash both meet each reference of that hash. The repeated rows are
-    # then counted separately.
-    return decided, _repeated(listed, known) if decided.references > references else 0
-
-
-def _repeated(listed: DataFrame, references: DataFrame) -> int:
-    """Count the references that the join repeats because several listed objects have one hash."""
-    several = (
-        listed.groupBy("address_hash").agg((sf.count("*") - 1).alias("more")).where("more > 0")
-    )
-    row = (
-        references.join(several, on="address_hash", how="inner")
-        .agg(sf.coalesce(sf.sum("more"), sf.lit(0)))
-        .first()
-    )
-    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
-    return int(row[0])
-
-
-@contextmanager
-def _planned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Run a query as planned here, from known sizes, in one job.
-
-    Adaptive execution would find the sizes by running each stage as a job of its own.
-    """
-    chosen = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(partitions),
-    }
-    before = {name: spark.conf.get(name) for name in chosen}
-    try:
-        for name, value in chosen.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            assert old is not None  # noqa: S101 - Spark has a default for both
-            spark.conf.set(name, old)
-
-
-def _frame(
-    spark: SparkSession,
-    schema: pa.Schema,
-    parts: Sequence[Any],
-    rows: int,
-    read: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
-) -> DataFrame:
-    """Read parts on executors, or on the driver if they have few rows together."""
-    if rows <= reading.DRIVER_ROWS:
-        return frame_of(
-            spark, pa.Table.from_batches(read(parts), schema), schemas.spark_type(schema)
-        )
-    return read_partitions(spark, schema, _together(parts), read)
-
-
 def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Put small parts into one task."""
     tasks: list[list[Any]] = []
-    held = _HASHES_OF_A_TASK
+    held = _ROWS_OF_A_TASK
     for part in parts:
-        if held >= _HASHES_OF_A_TASK:
+        if held >= _ROWS_OF_A_TASK:
             tasks.append([])
             held = 0
         tasks[-1].append(part)
@@ -398,10 +327,13 @@ def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
     return [tuple(task) for task in tasks]
 
 
-def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Iterator[pa.RecordBatch]:
+def _read_listed(
+    store: ObjectStore, task: tuple[int, Sequence[tuple[int, Part]]]
+) -> Iterator[pa.RecordBatch]:
+    """Read listed objects: columns of `_LISTED`."""
     fates = pa.array(_FATES)
     wanted = _columns(schemas.NAMESPACE_SLICES, "address_hash", "size_bytes", "standing")
-    for number, part in parts:
+    for number, part in task[1]:
         row = 0
         for batch in reading.read_part(store, wanted, part):
             rows = pa.array(np.arange(row, row + batch.num_rows, dtype=np.int32))
@@ -409,7 +341,8 @@ def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Itera
             yield pa.record_batch(
                 [
                     batch.column("address_hash"),
-                    pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows),
+                    _same(task[0], batch),
+                    _same(number, batch),
                     rows,
                     batch.column("size_bytes"),
                     pc.index_in(batch.column("standing"), fates),
@@ -421,6 +354,7 @@ def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Itera
 def _read_references(
     store: ObjectStore, comparable: Comparable | None, parts: Sequence[tuple[str, Part]]
 ) -> Iterator[pa.RecordBatch]:
+    """Read references: columns of `_REFERENCES`, a row for each."""
     wanted = {
         "staged": _columns(schemas.UNCOMMITTED_ADDRESSES, "address", "address_hash"),
         "committed": _columns(
@@ -434,22 +368,31 @@ def _read_references(
     }
     for kind, part in parts:
         for batch in reading.read_part(store, wanted[kind], part):
-            none = pa.nulls(batch.num_rows, pa.int64())
+            sizes = pa.nulls(batch.num_rows, pa.int64())
             if kind == "committed":
                 is_live = _compared(comparable, batch, batch.column("is_live"))
-                bits, sizes = (
-                    pc.if_else(is_live, _BY_COMMIT | _LIVE, _BY_COMMIT),
-                    batch.column("size_bytes"),
-                )
+                bits = pc.if_else(is_live, _BY_COMMIT | _LIVE, _BY_COMMIT).cast(pa.int32())
+                sizes = batch.column("size_bytes")
             elif kind == "staged":
                 in_data = pc.starts_with(batch.column("address"), "data/")
                 in_data = _compared(comparable, batch, in_data)
-                bits, sizes = pc.if_else(in_data, _BY_STAGED | _LIVE, _BY_STAGED), none
+                bits = pc.if_else(in_data, _BY_STAGED | _LIVE, _BY_STAGED).cast(pa.int32())
             else:
-                bits, sizes = pa.repeat(pa.scalar(_EXPIRED), batch.num_rows), none
+                bits = _same(_EXPIRED, batch)
             yield pa.record_batch(
-                [batch.column("address_hash"), bits.cast(pa.int32()), sizes], schema=_REFERENCES
+                [
+                    batch.column("address_hash"),
+                    bits,
+                    sizes.fill_null(_SIZES.max),
+                    sizes.fill_null(_SIZES.min),
+                    pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows),
+                ],
+                schema=_REFERENCES,
             )
+
+
+def _same(number: int, batch: pa.RecordBatch) -> pa.Int32Array:
+    return pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
 
 
 def _compared(
@@ -465,198 +408,104 @@ def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
-    """Join and group: a row for each fate.
-
-    Columns of `_GROUPS`. Objects that may go come with their row numbers.
-    """
-    known = references.groupBy("address_hash").agg(
-        sf.bit_or("bits").alias("bits"),
-        sf.min("said_bytes").alias("least"),
-        sf.max("said_bytes").alias("most"),
-        sf.count("*").alias("references"),
-    )
-    bits = sf.coalesce(sf.col("bits"), sf.lit(0))
-    is_listed = sf.col("part").isNotNull()
-    fate = (
-        sf.when(~is_listed, sf.lit(0))
-        .when(bits.bitwiseAND(_BY_COMMIT) != 0, sf.lit(_FATES.index(COMMITTED)))
-        .when(bits.bitwiseAND(_BY_STAGED) != 0, sf.lit(_FATES.index(STAGED)))
-        .otherwise(sf.col("standing"))
-    )
-    is_live = bits.bitwiseAND(_LIVE) != 0
-    other = is_listed & (
-        (sf.col("least") != sf.col("size_bytes")) | (sf.col("most") != sf.col("size_bytes"))
-    )
-    is_candidate = sf.col("fate") == _CANDIDATE
-    return (
-        listed.join(known, on="address_hash", how="full_outer")
-        .select(
-            "address_hash",
-            "part",
-            "row",
-            "size_bytes",
-            fate.alias("fate"),
-            is_live.alias("is_live"),
-            is_listed.alias("is_listed"),
-            other.alias("is_other"),
-            "references",
-            (bits.bitwiseAND(_EXPIRED) != 0).alias("is_expired"),
-        )
-        .groupBy("fate", sf.when(is_candidate, sf.col("part")).alias("part"))
-        .agg(
-            sf.count("*").alias("objects"),
-            sf.coalesce(sf.sum("size_bytes"), sf.lit(0)).alias("bytes"),
-            sf.count_if("is_live").alias("live"),
-            sf.count_if(sf.col("is_live") & ~sf.col("is_listed")).alias("missing"),
-            sf.count_if("is_other").alias("other_sizes"),
-            sf.coalesce(sf.sum("references"), sf.lit(0)).alias("references"),
-            sf.collect_list(sf.when(is_candidate, sf.col("row"))).alias("rows"),
-            sf.collect_list(sf.when(is_candidate, sf.col("address_hash"))).alias("hashes"),
-            sf.collect_list(sf.when(is_candidate, sf.col("is_expired"))).alias("expired"),
-        )
+def _combined(references: pa.Table) -> pa.Table:
+    """Make one row of the references of each hash, sorted by it; columns of `_REFERENCES`."""
+    hashes, bits, least, most, counts = (_numbers(references[name]) for name in _REFERENCES.names)
+    order = np.argsort(hashes)
+    hashes = hashes[order]
+    begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))[: hashes.size]
+    if not begins.size:
+        return _REFERENCES.empty_table()
+    return pa.table(
+        [
+            hashes[begins],
+            *(
+                how.reduceat(column[order], begins)
+                for how, column in (
+                    (np.bitwise_or, bits),
+                    (np.minimum, least),
+                    (np.maximum, most),
+                    (np.add, counts),
+                )
+            ),
+        ],
+        schema=_REFERENCES,
     )
 
 
-def _grouped_here(listed: pa.Table, references: pa.Table) -> pa.Table:
-    """Do what `_grouped` does where there are few rows, without Spark.
-
-    A reference of several listed objects of one hash counts once.
+def _decided(bucket: Mapping[str, pa.Table]) -> Sent[Decided]:
+    """Decide about the objects of a bucket, in which all references to their hashes are.
 
     Args:
-        listed: Columns of `_LISTED`.
-        references: Columns of `_REFERENCES`.
+        bucket: `listed` with columns of `_LISTED`, `references` with those of `_REFERENCES`.
 
     Returns:
-        Columns of `_GROUPS`.
+        The figures, without the objects that may go; and these, in columns of `_CHOSEN`, for the
+        task that reads each again.
     """
-    hashes, part, row, size, standing = (_numbers(listed[name]) for name in _LISTED.names)
-    known = _Known.of(references)
-    at = known.find(hashes)
-    bits = known.bits[at]
-    fate = np.where(bits & _BY_STAGED, _FATES.index(STAGED), standing)
-    fate = np.where(bits & _BY_COMMIT, _FATES.index(COMMITTED), fate)
-    is_other = known.is_said[at] & ((known.least[at] != size) | (known.most[at] != size))
-    counts = np.zeros(hashes.size, np.int64)
-    _, first = np.unique(hashes, return_index=True)
-    counts[first] = known.counts[at[first]]
-    may_go = fate == _CANDIDATE
-    of_fates = [
-        *((each, None, fate == each) for each in np.unique(fate[~may_go])),
-        *((_CANDIDATE, each, may_go & (part == each)) for each in np.unique(part[may_go])),
-    ]
-    groups = [
-        {
-            "fate": each,
-            "part": number,
-            "objects": rows.sum(),
-            "bytes": size[rows].sum(),
-            "live": (bits[rows] & _LIVE != 0).sum(),
-            "missing": 0,
-            "other_sizes": is_other[rows].sum(),
-            "references": counts[rows].sum(),
-            "rows": [] if number is None else row[rows],
-            "hashes": [] if number is None else hashes[rows],
-            "expired": [] if number is None else bits[rows] & _EXPIRED != 0,
-        }
-        for each, number, rows in of_fates
-    ]
-    absent = ~np.isin(known.hashes, hashes)
-    missing = (known.bits[:-1][absent] & _LIVE != 0).sum()
-    groups.append(
-        {
-            "fate": _FATES.index(_ABSENT),
-            "part": None,
-            "objects": absent.sum(),
-            "bytes": 0,
-            "live": missing,
-            "missing": missing,
-            "other_sizes": 0,
-            "references": known.counts[:-1][absent].sum(),
-            "rows": [],
-            "hashes": [],
-            "expired": [],
-        }
+    listed, references = bucket["listed"], _combined(bucket["references"])
+    hashes, bits, least, most, counts = (_numbers(references[name]) for name in _REFERENCES.names)
+    of_object, size, standing = (
+        _numbers(listed[name]) for name in ("address_hash", "size_bytes", "standing")
     )
-    return pa.Table.from_pylist(groups, _GROUPS)
+    at = _found(of_object, hashes)
+    is_met = at < hashes.size
+    # A last row says nothing.
+    known, least, most = np.append(bits, 0)[at], np.append(least, 0)[at], np.append(most, 0)[at]
+    fate = np.where(known & _BY_STAGED, _FATES.index(STAGED), standing)
+    fate = np.where(known & _BY_COMMIT, _FATES.index(COMMITTED), fate)
+    is_said = is_met & (least <= most)
+    is_absent = np.ones(hashes.size, np.bool_)
+    is_absent[at[is_met]] = False
+    missing = int((bits[is_absent] & _LIVE != 0).sum())
+    decided = Decided(
+        live=int((known & _LIVE != 0).sum()) + missing,
+        missing=missing,
+        other_sizes=int((is_said & ((least != size) | (most != size))).sum()),
+        references=int(counts.sum()),
+    )
+    for each, name in enumerate(_FATES):
+        if each != _CANDIDATE:
+            decided.count(name, size[fate == each])
+    may_go = fate == _CANDIDATE
+    chosen = listed.append_column("is_expired", pa.array(known & _EXPIRED != 0))
+    task = _numbers(listed["task"])
+    return Sent(
+        decided,
+        {
+            int(number): chosen.filter(pa.array(may_go & (task == number)))
+            .select(_CHOSEN.names)
+            .cast(_CHOSEN)
+            for number in np.unique(task[may_go])
+        },
+    )
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What references say of each hash, sorted by hashes; a last row says nothing.
-
-    Attributes:
-        hashes: The hashes, each once; the last row has none.
-        bits: What is known of each.
-        is_said: Whether an entry gives a size ...
-        least: ... the least of these sizes ...
-        most: ... and the largest.
-        counts: Number of references.
-    """
-
-    hashes: Any
-    bits: Any
-    is_said: Any
-    least: Any
-    most: Any
-    counts: Any
-
-    @classmethod
-    def of(cls, references: pa.Table) -> _Known:
-        """Read references: columns of `_REFERENCES`."""
-        order = np.argsort(_numbers(references["address_hash"]))
-        hashes, begins, counts = np.unique(
-            _numbers(references["address_hash"])[order], return_index=True, return_counts=True
-        )
-        said = references["said_bytes"]
-        is_said = _numbers(said.is_valid())[order]
-        sizes = _numbers(said.fill_null(0))[order]
-        ends = np.iinfo(np.int64)
-
-        def joined(how: Any, column: Any, nothing: int) -> Any:
-            found = how.reduceat(column, begins) if hashes.size else column
-            return np.append(found, nothing)
-
-        return cls(
-            hashes,
-            joined(np.bitwise_or, _numbers(references["bits"])[order], 0),
-            joined(np.logical_or, is_said, nothing=False),
-            joined(np.minimum, np.where(is_said, sizes, ends.max), 0),
-            joined(np.maximum, np.where(is_said, sizes, ends.min), 0),
-            np.append(counts, 0),
-        )
-
-    def find(self, hashes: Any) -> Any:
-        """Return the row of each hash."""
-        at = np.searchsorted(self.hashes, hashes)
-        is_there = np.append(self.hashes, 0)[at] == hashes
-        return np.where(is_there & (at < self.hashes.size), at, self.hashes.size)
+def _found(numbers: Any, among: Any) -> Any:
+    """Return where each number is among sorted ones; the number of those if it is not there."""
+    # Sorted numbers are found much sooner: each search begins where the one before ended.
+    order = np.argsort(numbers)
+    at = np.searchsorted(among, numbers[order])
+    at[np.append(among, 0)[at] != numbers[order]] = among.size
+    found = np.empty(numbers.size, np.int64)
+    found[order] = at
+    return found
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
     return column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
-def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Decided:
+def _pick(orders: _Orders, number: int, chosen: pa.Table) -> Decided:
     """Write the objects of a task that may go; runs on an executor."""
     decided = Decided()
     held: list[pa.RecordBatch] = []
+    parts = np.unique(_numbers(chosen["part"]))
 
     def rows() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for at in range(batch.num_rows):
-                group = {name: batch.column(name)[at] for name in batch.schema.names}
-                fate = _FATES[group["fate"].as_py()]
-                decided.live += group["live"].as_py()
-                decided.missing += group["missing"].as_py()
-                decided.other_sizes += group["other_sizes"].as_py()
-                decided.references += group["references"].as_py()
-                if fate == _ABSENT:
-                    continue
-                decided.objects[fate] += group["objects"].as_py()
-                decided.size_bytes[fate] += group["bytes"].as_py()
-                if fate == rule.CANDIDATE:
-                    yield from _candidates(orders, decided, group, held)
+        for part in parts:
+            some = chosen.filter(pc.equal(chosen["part"], int(part))).sort_by("row")
+            yield from _candidates(orders, decided, orders.parts[part], some, held)
 
     decided.receipts.append(writing.write_parts(orders.target, number, rows()))
     if orders.kept is not None:
@@ -665,21 +514,18 @@ def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> De
 
 
 def _candidates(
-    orders: _Orders, decided: Decided, group: Mapping[str, Any], held: list[pa.RecordBatch]
+    orders: _Orders, decided: Decided, part: Part, chosen: pa.Table, held: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read the chosen rows of a listing's part, leave out held objects, and count."""
-    part = orders.parts[group["part"].as_py()]
-    chosen, hashes, expired = (
-        group[name].values.to_numpy(zero_copy_only=False) for name in ("rows", "hashes", "expired")
+    at, hashes, is_expired = (
+        _numbers(chosen[name]) for name in ("row", "address_hash", "is_expired")
     )
-    order = np.argsort(chosen)
-    chosen, hashes, expired = chosen[order], hashes[order], expired[order]
     begin = seen = 0
     for batch in reading.read_part(orders.store, schemas.NAMESPACE_SLICES, part):
-        end = np.searchsorted(chosen, begin + batch.num_rows)
+        end = int(np.searchsorted(at, begin + batch.num_rows))
         wanted = slice(seen, end)
-        taken = batch.take(pa.array(chosen[wanted] - begin))
-        begin, seen = begin + batch.num_rows, int(end)
+        taken = batch.take(pa.array(at[wanted] - begin))
+        begin, seen = begin + batch.num_rows, end
         if not taken.num_rows:
             continue
         addresses = taken.column("address")
@@ -690,7 +536,7 @@ def _candidates(
                 "Run again; if it stays, report it with this text and Spark's version.",
             )
         reasons = pc.if_else(
-            pa.array(expired[wanted]), orders.words.expired, orders.words.otherwise
+            pa.array(is_expired[wanted]), orders.words.expired, orders.words.otherwise
         )
         columns = [
             addresses,
@@ -702,12 +548,10 @@ def _candidates(
         found = pa.record_batch(columns, schema=schemas.EXPIRED_ADDRESSES)
         if orders.held.of_addresses:
             protected = orders.held.protecting(addresses)
-            kept = found.filter(protected)
-            held.append(kept)
-            decided.objects.update({HELD: kept.num_rows, rule.CANDIDATE: -kept.num_rows})
-            size = pc.sum(kept.column("size_bytes")).as_py() or 0
-            decided.size_bytes.update({HELD: size, rule.CANDIDATE: -size})
+            held.append(found.filter(protected))
+            decided.count(HELD, held[-1].column("size_bytes"))
             found = found.filter(pc.invert(protected))
+        decided.count(rule.CANDIDATE, found.column("size_bytes"))
         decided.sums.add(found, orders.instant, orders.limits)
         yield found
 

@@ -28,8 +28,6 @@ from spark_core.storage import ObjectStore
 # read a larger table.
 DRIVER_ROWS = 10_000
 DRIVER_BYTES = 2**22
-# Rows of hashes and numbers that take as much memory as one with an address, and less time.
-_HASHES_OF_A_ROW = 20
 # Rows of a small table that are worth a task of their own.
 _ROWS_OF_A_TASK = 1_000
 # Rows of small parts of a larger table that one task reads, one part after the other.
@@ -218,11 +216,6 @@ def are_small(parts: Sequence[Part], at_most: int | None = None) -> bool:
         sum(part.rows for part in parts) <= most
         and sum(part.size_bytes for part in parts) * DRIVER_ROWS <= DRIVER_BYTES * most
     )
-
-
-def are_few_hashes(rows: int) -> bool:
-    """Say whether the driver may hold so many rows of hashes and numbers."""
-    return rows <= _HASHES_OF_A_ROW * DRIVER_ROWS
 
 
 def read_part(

@@ -1,0 +1,256 @@
+"""Measure the decision alone: listed objects meet what refers to them.
+
+    python -m benchmarks.fates [--objects 20000000] [--runs 3]
+
+The listing and the references are stored as a mark stores them, in files of half a million rows.
+Of each twenty objects fourteen are committed (two of them in an expired commit as well), two are
+staged (each is in a scan and in a diff), three are in an expired commit alone and may go, and one
+is in no commit and may go. So 20 million objects have 23 million references.
+
+The seconds of each decision and the CPU seconds of all processes meanwhile are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.processes import cpu_seconds, run_measured
+from spark_core import holds, schemas
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.candidates import Limits, standings_of
+from spark_core.addresses.namespace import Namespace
+from spark_core.mark import fates
+from spark_core.mark.optimized.listing import Listing
+from spark_core.model import RunKey
+from spark_core.records import writing
+from spark_core.records.manifest import Part
+from spark_core.records.writing import Target
+from spark_core.spark.session import spark_config, start_session
+from spark_core.spark.tasks import run_tasks
+from spark_core.storage import StoreOptions, open_store
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+WRITTEN = NOW - timedelta(days=30)
+ROWS_OF_A_PART = 500_000
+# Of each twenty objects: numbers of the first that are not committed, not staged, not expired.
+COMMITTED, STAGED, EXPIRED, ALL = 14, 16, 19, 20
+SLICES = 1_000
+
+
+def addresses(numbers: Any) -> pa.StringArray:
+    """Name objects by their numbers, as lakeFS does."""
+    scattered = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    digits = "0123456789abcdefghijklmnopqrstuv"
+    letters = np.frombuffer(digits.encode(), np.uint8)
+    name = np.empty((len(numbers), 46), np.uint8)
+    text = b"data/gqv3epl4fd2o8m000000/d2o8m00000000000000g"
+    name[:] = np.frombuffer(text, np.uint8)
+    for at in range(4):
+        name[:, 23 - at] = letters[(numbers % SLICES >> 5 * at) & 31]
+    for at in range(12):
+        name[:, 33 + at] = letters[((scattered >> np.uint64(5 * at)) & np.uint64(31)).astype(int)]
+    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * 46
+    return pa.Array.from_buffers(
+        pa.string(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(name.tobytes())]
+    )
+
+
+def limits() -> Limits:
+    """Return limits under which every object is old."""
+    return Limits(NOW, NOW, datetime(2020, 1, 1, tzinfo=UTC), False, "keep", "keep")
+
+
+def listed(begin: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Make rows of table 1."""
+    for at in range(begin, end, 50_000):
+        numbers = np.arange(at, min(at + 50_000, end))
+        names = addresses(numbers)
+        rows = {
+            "slice": pc.utf8_slice_codeunits(names, 5, 25),
+            "address": names,
+            "size_bytes": pa.array(numbers % 1_000_003),
+            "last_modified": pa.repeat(pa.scalar(WRITTEN, schemas.INSTANT), len(numbers)),
+            "checksum": pa.nulls(len(numbers), pa.string()),
+            "address_hash": hashed(names),
+        }
+        batch = pa.RecordBatch.from_pydict(rows)
+        rows["standing"] = standings_of(batch, limits())
+        yield _batch(schemas.NAMESPACE_SLICES, rows)
+
+
+def referring(
+    schema: pa.Schema, classes: Sequence[int], begin: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    """Make rows of table 2 or 4: entries of the objects of some classes of twenty."""
+    for at in range(begin, end, 50_000):
+        numbers = np.arange(at, min(at + 50_000, end))
+        numbers = numbers[np.isin(numbers % ALL, np.asarray(classes))]
+        names = addresses(numbers)
+        rows = {
+            "address": names,
+            "address_hash": hashed(names),
+            "size_bytes": pa.array(numbers % 1_000_003),
+            "is_live": pa.repeat(True, len(numbers)),
+        }
+        yield _batch(schema, rows)
+
+
+def _batch(schema: pa.Schema, rows: dict[str, Any]) -> pa.RecordBatch:
+    count = len(rows["address"])
+    return pa.record_batch(
+        [
+            rows[field.name].cast(field.type) if field.name in rows else pa.nulls(count, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _write(target: Target, rows: Any, number: int, task: tuple[int, int]) -> Any:
+    return writing.write_parts(target, number, rows(*task))
+
+
+def parts(
+    store: Any, spark: Any, name: str, schema: pa.Schema, *, rows: Any, objects: int
+) -> tuple[Part, ...]:
+    """Store rows in files of half a million."""
+    tasks = [(at, min(at + ROWS_OF_A_PART, objects)) for at in range(0, objects, ROWS_OF_A_PART)]
+    target = Target(store, f"_lakefs/bench/{name}/", writing.new_attempt(), schema)
+    return writing.parts_of(run_tasks(lambda: spark, tasks, partial(_write, target, rows)))
+
+
+def decide(objects: int, directory: Path, *, runs: int) -> None:
+    """Store the tables, and decide several times; the seconds of each time are printed."""
+    spark = start_session(spark_config(master="local[2]"))
+    folder = str(directory.resolve())
+    (directory / "bench").mkdir()
+    namespace = Namespace("local://bench", server_path=folder)
+    store = open_store(namespace, StoreOptions(local_path=folder))
+    staged = (*range(COMMITTED, STAGED),)
+    entries = schemas.UNCOMMITTED_ADDRESSES
+    of_staged = [
+        *parts(
+            store, spark, "scan", entries, rows=partial(referring, entries, staged), objects=objects
+        ),
+        *parts(
+            store, spark, "diff", entries, rows=partial(referring, entries, staged), objects=objects
+        ),
+    ]
+    committed, some = schemas.COMMITTED_ADDRESSES, (*range(COMMITTED),)
+    old = (0, 2, *range(STAGED, EXPIRED))
+    of_committed = parts(
+        store,
+        spark,
+        "committed",
+        committed,
+        rows=partial(referring, committed, some),
+        objects=objects,
+    )
+    of_expired = parts(
+        store, spark, "expired", committed, rows=partial(referring, committed, old), objects=objects
+    )
+    listing = parts(store, spark, "listed", schemas.NAMESPACE_SLICES, rows=listed, objects=objects)
+    run: Any = SimpleNamespace(
+        store=store,
+        spark=spark,
+        key=RunKey.at(NOW),
+        limits=limits(),
+        options=SimpleNamespace(read_threads=8),
+        repository=SimpleNamespace(id="bench"),
+    )
+    table: Any = lambda parts, beside=(): SimpleNamespace(  # noqa: E731 - two calls
+        manifest=SimpleNamespace(parts=parts, beside=beside)
+    )
+    target = Target(
+        store, "_lakefs/bench/decided/", writing.new_attempt(), schemas.EXPIRED_ADDRESSES
+    )
+    for _ in range(runs):
+        before = _cpu()
+        began = time.perf_counter()
+        decided = fates.decide(
+            run,
+            Listing(run, listing),
+            table(of_staged),
+            table(of_committed, of_expired),
+            target=target,
+            kept=None,
+            held=holds.NONE,
+            words=fates.Words("expired", "never"),
+        )
+        sys.stdout.write(
+            json.dumps(
+                {
+                    "seconds": round(time.perf_counter() - began, 1),
+                    "cpu_seconds": round(_cpu() - before, 1),
+                    "references": decided.references,
+                    "fates": {name: count for name, count in decided.objects.items() if count},
+                }
+            )
+            + "\n"
+        )
+        sys.stdout.flush()
+    spark.stop()
+
+
+def _cpu() -> float:
+    """Return the CPU seconds of this process and its descendants."""
+    return sum(cpu_seconds(pid) for pid in _family(os.getpid()))
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from _family(int(child))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--objects", type=int, default=20_000_000, help="listed objects")
+    parser.add_argument("--runs", type=int, default=3, help="decisions")
+    parser.add_argument("--inner", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.inner is not None:
+        decide(asked.objects, asked.inner, runs=asked.runs)
+        return
+    scratch = Path(tempfile.mkdtemp(prefix="lakegc-fates-"))
+    try:
+        words = [
+            "--objects",
+            str(asked.objects),
+            "--runs",
+            str(asked.runs),
+            "--inner",
+            str(scratch),
+        ]
+        measured = run_measured([sys.executable, "-m", "benchmarks.fates", *words])
+        sys.stdout.write("".join(f"{line}\n" for _, line in measured.lines))
+        pss = sum(measured.pss_bytes.values()) / 2**20
+        sys.stdout.write(f"most memory of all processes together: {pss:,.0f} MiB (PSS)\n")
+        if measured.exit_code:
+            sys.exit(measured.errors)
+    finally:
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
