@@ -453,6 +453,7 @@ def _twins(
         # A mark of an earlier version did not record them: nothing is known of any branch.
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
+        objects=ListedFigures.of(slices).all_objects,
         staged_names=staged_names,
     )
 

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame
 
 from spark_core import lakegc_keys
 from spark_core.addresses.collectable import own_name
+from spark_core.addresses.namespace import AddressType
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
 from spark_core.mark.heads import Heads
@@ -75,8 +76,9 @@ FOUND = 100_000
 PAGE = 1_000
 _DENSE = 4
 
-# Fewest calls of a search that has no limit of its own, and calls for each branch.
-LEAST_CALLS, CALLS_OF_A_BRANCH = 1_000, 10
+# A search without a limit of its own may make so many calls at least, so many for each branch, and
+# one for so many listed objects: a share of what the mark costs anyway.
+LEAST_CALLS, CALLS_OF_A_BRANCH, OBJECTS_OF_A_CALL = 1_000, 10, 100
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEFORE_ALL = -(2**63)
@@ -135,6 +137,7 @@ def find(
     since: Heads,
     *,
     grace: timedelta,
+    objects: int = 0,
     staged_names: Rows | None = None,
 ) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
@@ -153,6 +156,7 @@ def find(
         heads: The entries of branch heads.
         since: Since when each branch stands on its head.
         grace: The server's grace period.
+        objects: How many objects the repository has; the calls grow with them.
         staged_names: Columns address, branch and path: names under which candidates are staged and
             may go all the same, by a retention policy. Any other name keeps them. None for none.
 
@@ -174,7 +178,10 @@ def find(
             "it was deleted a moment ago",
             "Look at it with `lakectl repo list` and run again if it lives.",
         )
-    search = _Search(run, [branch for _, branch in moments], heads, staged_names)
+    limit = run.options.twin_calls
+    if limit is None:
+        limit = max(LEAST_CALLS, CALLS_OF_A_BRANCH * len(moments), objects // OBJECTS_OF_A_CALL)
+    search = _Search(run, [branch for _, branch in moments], heads, limit, staged_names)
     return search.find(
         candidates_of(
             heads.spark,
@@ -216,6 +223,7 @@ class _Search:
         run: The run.
         branches: All branches; the one on which something can hide the longest comes first.
         heads: The entries of branch heads.
+        limit: Calls and questions that it may make.
         staged_names: As for `find`.
         budget: Calls and questions that are left.
         listed: Branches (by number) whose entries were all seen.
@@ -232,6 +240,7 @@ class _Search:
     run: Run
     branches: Sequence[str]
     heads: HeadEntries
+    limit: int
     staged_names: Rows | None = None
     listed: set[int] = field(default_factory=set)
     unlisted: int | None = None
@@ -243,10 +252,7 @@ class _Search:
     asked: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        given = self.run.options.twin_calls
-        limit = max(LEAST_CALLS, CALLS_OF_A_BRANCH * len(self.branches)) if given is None else given
-        self.limit = limit
-        self.budget = CallBudget(limit)
+        self.budget = CallBudget(self.limit)
         self.lock = Lock()
 
     def find(self, candidates: Candidates, since: Heads) -> Twins:
@@ -462,19 +468,22 @@ class _Search:
 
     def _shown(self, entries: Sequence[tuple[str, str]], branch: str) -> pa.RecordBatch:
         """Resolve the entries that a branch shows to their objects' addresses and their paths."""
-        rows = [(self._resolved(uri), path) for path, uri in entries]
-        kept = [(address, path) for address, path in rows if address is not None]
-        return pa.record_batch(
+        uris = pa.array([uri for _, uri in entries], pa.string())
+        types = pa.repeat(pa.scalar(int(AddressType.FULL), pa.int32()), len(entries))
+        address = self.run.namespace.relative_batch(uris, types)
+        if address.null_count:
+            outside = address.is_null()
+            known = [_known_as(uri) for uri in uris.filter(outside).to_pylist()]
+            address = pc.replace_with_mask(address, outside, pa.array(known, pa.string()))
+        shown = pa.record_batch(
             [
-                pa.array([row[0] for row in kept], pa.string()),
-                pa.array([row[1] for row in kept], pa.string()),
-                pa.array([branch] * len(kept), pa.string()),
+                address,
+                pa.array([path for path, _ in entries], pa.string()),
+                pa.repeat(pa.scalar(branch, pa.string()), len(entries)),
             ],
-            schema=_SHOWN_ON,
+            names=_SHOWN_ON.names,
         )
-
-    def _resolved(self, uri: str) -> str | None:
-        return self.run.namespace.relative_absolute(uri) or _known_as(uri)
+        return shown.filter(address.is_valid()).cast(_SHOWN_ON)
 
     def _hold(self, batch: pa.RecordBatch, candidates: Candidates) -> None:
         self.held.append(batch)

@@ -76,8 +76,9 @@ class RunOptions:
         tags_protect: Every tag keeps the commit it names.
         clock_margin: How much more generous than the rules our own retention is, for time zones and
             clocks.
-        twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000 or
-            ten for each branch. What they do not reach is kept.
+        twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000,
+            ten for each branch, or one for 100 objects, whichever is most. What they do not reach
+            is kept.
         hidden_entries: `by_time` asks a branch only about objects that can have been staged since
             its head was made; `ask_all` asks every branch about all, whenever they were uploaded.
         longest_upload: How long an upload through the server may take: its object's name and date

@@ -104,6 +104,7 @@ def search(
         ),
         since,
         grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
+        objects=ListedFigures.of(slices.manifest).all_objects,
         staged_names=staged,
     )
     causes = []

@@ -92,6 +92,10 @@ class Store:
         return SimpleNamespace(checksum=self.contents[key])
 
 
+def _relative(uris, _types):
+    return pa.array([None if "://" in uri else uri for uri in uris.to_pylist()], pa.string())
+
+
 @dataclass
 class Ground:
     """What one search is about."""
@@ -109,6 +113,7 @@ class Ground:
     # Whether the driver holds all rows, as of a small mark; else executors do.
     is_held: bool = True
     needs_no_spark: bool = False
+    objects: int = 0
 
     def find(self, **options: Any) -> twins.Twins:
         run = SimpleNamespace(
@@ -116,13 +121,16 @@ class Ground:
             spark=self.spark,
             store=self.store,
             repository=SimpleNamespace(id="repo"),
-            namespace=SimpleNamespace(relative_absolute=lambda uri: None if "://" in uri else uri),
+            namespace=SimpleNamespace(relative_batch=_relative),
             options=RunOptions(**{**EXACT, **options}),
         )
         heads = {
             branch: Head("c", when, "" if when else "reset") for branch, when in self.since.items()
         }
-        return twins.find(run, self._listing(), self._heads(), Heads(NOW, heads), grace=GRACE)
+        since = Heads(NOW, heads)
+        return twins.find(
+            run, self._listing(), self._heads(), since, grace=GRACE, objects=self.objects
+        )
 
     def kept(self, **options: Any) -> tuple[set[str], twins.Twins]:
         """Search; return the candidates that stay, and what was found."""
@@ -325,6 +333,15 @@ def _one_path(spark, branches=1, **of_ground):
         [("data/s/candidate", 4, ago(5))],
         **of_ground,
     )
+
+
+@pytest.mark.spark
+def test_calls_grow_with_branches_and_objects(spark):
+    allowed = {
+        (branches, objects): _one_path(spark, branches, objects=objects).find().figures.twin_calls
+        for branches, objects in ((3, 0), (3, 99_999), (3, 505_000), (300, 99_999))
+    }
+    assert list(allowed.values()) == [1_000, 1_000, 5_050, 3_000]
 
 
 @pytest.mark.spark
