@@ -214,14 +214,8 @@ def _show_removal(repository: str, key: str, done: Removal, *, dry_run: bool) ->
     shown = console.console()
     what = "Would be removed from" if dry_run else "Removal from"
     show_removed(done.named, f"{what} {repository}, run {key}")
-    for name in done.left:
-        shown.print(
-            f"Branch {name} is left by another removal; a removal deletes it a day after that one "
-            "began.",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
-        )
+    for why in done.left.values():
+        shown.print(why, style="yellow", markup=False, soft_wrap=True)
     digest = done.version.policy_digest
     if dry_run:
         text = f"Nothing was changed. The policy is version {done.version.number}, digest {digest}."

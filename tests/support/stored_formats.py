@@ -62,6 +62,7 @@ OUTCOME = record.Outcome(
     undo_until=AT + timedelta(days=7),
     left=None,
 )
+WORK_BRANCH = record.WorkBranch(str(RUN), 1, PLANNED.work_branch, "a" * 64, AT)
 UNDONE = record.Undone(str(RUN), 1, "main", "b" * 64, "ann@host", AT)
 STALE = marked.MarkedBranch(
     "dev", "a" * 64, goes=True, why="policy 1 (dev)", policy=1, is_hidden=False, staged=""
@@ -261,6 +262,12 @@ KINDS = {
         UNDONE.to_json,
         lambda data: record.Undone.from_json(data, name="undone-0001.json"),
         UNDONE,
+    ),
+    "removal-branch": Kind(
+        record.WorkBranch,
+        WORK_BRANCH.to_json,
+        lambda data: record.WorkBranch.from_json(data, name="branch-0001.json"),
+        WORK_BRANCH,
     ),
     "branch-mark": Kind(
         marked.BranchMark,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 
 from spark_core.errors import (
     IncompleteReadError,
@@ -21,11 +22,12 @@ from spark_core.errors import (
 from spark_core.holds import Holds
 from spark_core.lakefs import LoggedCommit, WriteRefusedError
 from spark_core.model import Commit, RetentionRules
-from spark_core.policies.removal import look
+from spark_core.policies.removal import look, work_branch
 from spark_core.policies.removal.look import Found, Look, lots, read_line
 from spark_core.policies.removal.record import Outcome, Planned, State
 from spark_core.policies.removal.rules import RemovalRule
 from spark_core.policies.removal.staged import StagedLook
+from spark_core.policies.removal.work_branch import AtWork
 from spark_core.run import Run
 
 # What the commits of a removal say of themselves.
@@ -84,7 +86,7 @@ class Work:
         work_commit: The commit with the deletions.
         merge_id: Id of the merge on the branch.
         merge: That commit.
-        left: Name of the work branch if it could not be deleted.
+        left: Why the work branch is still there, in sentences; empty if it is not.
         notes: What else is to be said, in sentences.
     """
 
@@ -96,7 +98,7 @@ class Work:
     work_commit: str | None = None
     merge_id: str | None = None
     merge: Commit | None = None
-    left: str | None = None
+    left: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def carry_out(self) -> Outcome:
@@ -108,7 +110,7 @@ class Work:
             branch=self.rule.branch,
             prefix=self.rule.prefix,
             state=state,
-            found=sentences(found, *self.notes),
+            found=sentences(found, *self.notes, *self.left),
             entries=self.found.entries,
             size_bytes=self.found.size_bytes,
             reset_entries=self.staged.entries,
@@ -117,7 +119,7 @@ class Work:
             work_commit=self.work_commit,
             ended=self.orders.run.now(),
             undo_until=self._undo_until(),
-            left=self.left,
+            left=self.planned.work_branch if self.left else None,
         )
 
     def _tried(self) -> tuple[State, str]:
@@ -176,7 +178,8 @@ class Work:
 
     def _remove(self, line: tuple[Commit, ...]) -> None:
         """Remove the entries that the rule names at the head of a branch."""
-        looked = Look(self.orders.run, self.rule, line, self.orders.holds, self.found)
+        run = self.orders.run
+        looked = Look(run, self.rule, line, self.orders.holds, self.found)
         if not self.orders.changes:
             for _ in looked.due():
                 pass
@@ -191,24 +194,16 @@ class Work:
                 _dirty(self.rule.branch, staged),
                 "Commit or reset it; the next removal tries again.",
             )
-        head, is_made = line[0].id, False
-        server, repository_id = self.orders.run.server, self.orders.run.repository.id
-        try:
-            for lot in looked.due():
-                if not is_made:
-                    is_made = True
-                    self._make_work_branch(head)
+        head, name = line[0].id, self.planned.work_branch
+        due = looked.due()
+        first = next(due, None)
+        if first is None:
+            return
+        with work_branch.at_work(run, self.rule.number, name, head, self.left) as work:
+            for lot in chain([first], due):
                 paths = [entry.path for entry in lot]
-                server.writes.delete_entries(repository_id, self.planned.work_branch, paths)
-            if is_made:
-                self._merge(head)
-        except WriteRefusedError as refused:
-            # A branch of that name that was there before is not ours.
-            is_made = is_made and refused.reason != "exists"
-            raise
-        finally:
-            if is_made:
-                self._drop_work_branch()
+                run.server.writes.delete_entries(run.repository.id, name, paths)
+            self._merge(work, head)
 
     def _staged(self) -> str | None:
         """Return a path at which something is staged on the branch, which then takes no merge."""
@@ -216,25 +211,7 @@ class Work:
         changes = run.server.diff_branch(run.repository.id, self.rule.branch, first_page=1)
         return next((path for path, _ in changes), None)
 
-    def _make_work_branch(self, head: str) -> None:
-        run, name = self.orders.run, self.planned.work_branch
-        begins_at = run.server.writes.create_branch(run.repository.id, name, head)
-        if begins_at != head:
-            raise IncompleteReadError(
-                f"branch {name} of repository {run.repository.id} was to be made at {head} and "
-                f"begins at {begins_at[:80]!r}",
-                "Run again.",
-            )
-
-    def _drop_work_branch(self) -> None:
-        run, name = self.orders.run, self.planned.work_branch
-        try:
-            run.server.writes.delete_branch(run.repository.id, name)
-        except LakegcError as error:
-            self.left = name
-            self.notes.append(f"Branch {name} could not be deleted: {error.message}")
-
-    def _merge(self, head: str) -> None:
+    def _merge(self, work: AtWork, head: str) -> None:
         """Commit the deletions, compare with the branch as it is now, and merge."""
         run, rule = self.orders.run, self.rule
         repository_id, writes = run.repository.id, run.server.writes
@@ -242,10 +219,12 @@ class Work:
             f"lakegc: remove {self.found.entries:,} entries under {rule.prefix} by policy rule "
             f"{rule.number} (run {run.key})"
         )
-        self.work_commit = writes.commit(
-            repository_id, self.planned.work_branch, message, self._metadata
-        )
-        self._compare(head, self.work_commit)
+        self.work_commit = work.commit(message, self._metadata)
+        try:
+            self._compare(head, self.work_commit)
+        except IncompleteReadError as strange:
+            work.doubt = strange.found
+            raise
         self._require_on_line(head)
         try:
             self.merge_id = writes.merge(

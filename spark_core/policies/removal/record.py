@@ -7,6 +7,7 @@ comes after a removal that was killed knows where to look.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeVar
 
@@ -47,7 +48,8 @@ State = Literal[
 AS_WANTED: tuple[State, ...] = ("removed", "nothing", "named")
 
 _BEGUN = "begun.json"
-_RUN_OF = re.compile(rf"{re.escape(lakegc_keys.REMOVALS)}run_id=([^/]+)/")
+# The folder of an undo holds no such file.
+_RUN_OF = re.compile(rf"{re.escape(lakegc_keys.REMOVALS)}run_id=([^/]+)/{re.escape(_BEGUN)}")
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,31 @@ class Undone(Document):
 
 
 @dataclass(frozen=True)
+class WorkBranch(Document):
+    """A branch that is about to be made for the work of one rule.
+
+    Attributes:
+        run: Run key of the removal, or of the undo.
+        rule: Number of the rule.
+        name: Name of the branch.
+        source: The commit that it begins on.
+        since: When.
+    """
+
+    FORMAT: ClassVar[int] = 1
+    # 1: 0.1.0.
+    FORMATS: ClassVar[tuple[int, ...]] = (1,)
+    CALLED: ClassVar[str] = "the record of a work branch"
+    NEXT_STEP: ClassVar[str] = _WAY_ON
+
+    run: str
+    rule: Count
+    name: str
+    source: str
+    since: Instant
+
+
+@dataclass(frozen=True)
 class Record:
     """Everything that is stored of a removal.
 
@@ -213,10 +240,30 @@ def conclude(run: Run, outcome: Outcome) -> None:
 
 def note_undone(run: Run, undone: Undone) -> None:
     """Store that a merge was reverted; a second note of it changes nothing."""
-    try:
+    with suppress(ObjectExistsError):
         run.store.put_if_absent(_of_rule(undone.run, "undone", undone.rule), undone.to_json())
-    except ObjectExistsError:
-        return
+
+
+def note_branch(run: Run, work: WorkBranch) -> None:
+    """Store that a work branch is about to be made."""
+    run.store.put_if_absent(_of_rule(work.run, "branch", work.rule), work.to_json())
+
+
+def note_branch_gone(run: Run, work: WorkBranch) -> None:
+    """Store that a work branch is gone, or never was ours; a second note changes nothing."""
+    with suppress(ObjectExistsError):
+        run.store.put_if_absent(_of_rule(work.run, "branch-gone", work.rule), work.to_json())
+
+
+def branch_that_stands(store: ObjectStore, key: RunKey, rule: int) -> WorkBranch | None:
+    """Read the record of a work branch; None if there is none, or the branch is gone.
+
+    Raises:
+        CorruptTableError: If it cannot be read.
+    """
+    if _read(store, WorkBranch, _of_rule(key, "branch-gone", rule)) is not None:
+        return None
+    return _read(store, WorkBranch, _of_rule(key, "branch", rule))
 
 
 def load(run: Run, key: RunKey) -> Record:
@@ -266,11 +313,6 @@ def known(store: ObjectStore) -> list[RunKey]:
             except SettingsError:
                 continue
     return sorted((key for key in found if key is not None), reverse=True)
-
-
-def begun_of(store: ObjectStore, key: RunKey) -> Begun | None:
-    """Read what a removal set out to do; None if there is no such removal."""
-    return _read(store, Begun, f"{lakegc_keys.removal(key)}{_BEGUN}")
 
 
 def _of_rule(key: RunKey | str, what: str, number: int) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from spark_core import holds
 from spark_core.clocks import require_near
-from spark_core.errors import LakegcError, NotFoundError, SettingsError, VerdictError
+from spark_core.errors import NotFoundError, SettingsError, VerdictError
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.model import Branch, RunKey
+from spark_core.model import Branch
 from spark_core.phases import phase
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Policy
-from spark_core.policies.removal import record
+from spark_core.policies.removal import record, work_branch
 from spark_core.policies.removal.carry_out import Orders, Work
 from spark_core.policies.removal.look import Found
 from spark_core.policies.removal.record import Begun, Outcome, Planned
@@ -25,9 +23,6 @@ from spark_core.run import Run
 from spark_core.run.preconditions import SERVER_CLOCK, require_writable
 
 _WORK = "lakegc-remove"
-_WORK_BRANCH = re.compile(rf"{_WORK}-(?P<run>.+)-(?P<rule>\d+)")
-# A work branch of a removal that began earlier belongs to nobody any more.
-_LEFT_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -52,12 +47,12 @@ class Removal:
     Attributes:
         version: The version of the policy.
         named: The rules, by number.
-        left: Work branches of earlier removals that are still there.
+        left: Name of each work branch of others that is still there -> why.
     """
 
     version: Version
     named: tuple[Named, ...]
-    left: tuple[str, ...]
+    left: Mapping[str, str]
 
     @property
     def is_as_wanted(self) -> bool:
@@ -108,13 +103,13 @@ def remove(run: Run, *, who: str, dry_run: bool = False) -> Removal:
     require_near(run.server.clock_reading, SERVER_CLOCK, at_most=run.options.max_clock_skew)
     planned = _planned(run, rules, branches)
     if dry_run:
-        return Removal(version, _carried_out(orders, rules, planned), ())
+        return Removal(version, _carried_out(orders, rules, planned), {})
     record.begin(run, _begun(run, version, who, planned))
     with phase(
         "No object was deleted. Merges that were made stand; `lakegc retention undo "
         f"{run.repository.id} {run.key}` reverts them."
     ):
-        left = _clear_left(run, branches)
+        left = work_branch.clear_left(run, branches)
         return Removal(version, _carried_out(orders, rules, planned), left)
 
 
@@ -215,31 +210,3 @@ def _carried_out(
     at_once = orders.run.options.branches_at_once
     done = [named for _, named in side_by_side(list(of_branch), ask, at_once=at_once)]
     return tuple(sorted(done, key=lambda named: named.outcome.rule))
-
-
-def _clear_left(run: Run, branches: Sequence[Branch]) -> tuple[str, ...]:
-    """Delete the work branches that killed removals left; return those that are still there.
-
-    Only a branch that the record of a removal names is deleted, and only a day after it began: it
-    may be at work.
-    """
-    left = []
-    for branch in branches:
-        matched = _WORK_BRANCH.fullmatch(branch.id)
-        if matched is None:
-            continue
-        try:
-            begun = record.begun_of(run.store, RunKey.parse(matched["run"]))
-        except SettingsError:
-            continue
-        if begun is None or branch.id not in {each.work_branch for each in begun.rules}:
-            continue
-        try:
-            is_over = run.now() - begun.since > _LEFT_AFTER
-            if is_over:
-                run.server.writes.delete_branch(run.repository.id, branch.id)
-        except LakegcError:
-            is_over = False
-        if not is_over:
-            left.append(branch.id)
-    return tuple(left)

@@ -328,7 +328,7 @@ def test_the_record_names_commits_counts_and_until_when(world):
     folder = lakegc_keys.removal(world.last.key)
     assert removal.Outcome.from_json(store.read(f"{folder}rule-0001.json"), name="x") == outcome
     (key,) = removal.known(store)
-    begun = removal.record.begun_of(store, key)
+    begun = removal.record.load(world.last, key).begun
     assert (begun.policy_digest, begun.policy_version, begun.who) == (policy.digest, 1, "ann@host")
     assert begun.rules[0].work_branch == "lakegc-remove-2026-11-07T02-00-00Z-1"
 
