@@ -38,10 +38,10 @@ _KEPT = {
 def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> int:
     """Remove what the rules with `effect: remove` name, by a commit on each rule's branch.
 
-    Deletes no object: `lakegc retention undo` reverts the commits as long as the garbage collection
-    rules keep what was there before. Staged entries cannot come back, so they are reset only if
-    that was confirmed separately. A branch that cannot be written to is named, stays as it was, and
-    is tried again by the next removal.
+    Deletes no object: `lakegc retention undo` reverts the commits as long as the objects are there,
+    and until when rules and policy let them be is shown. Staged entries cannot come back, so they
+    are reset only if that was confirmed separately. A branch that cannot be written to is named,
+    stays as it was, and is tried again by the next removal.
 
     \b
     Examples:
@@ -60,22 +60,36 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
 @click.command("undo")
 @_repository
 @click.argument("key", metavar="RUN", type=RunKeyType())
+@click.option(
+    "--what-is-there",
+    is_flag=True,
+    help="Bring back the entries whose objects are in the store, although others are gone or these "
+    "might have gone by now; no sweep runs beside it.",
+)
 @command_body
-def retention_undo(config: Path | None, repository: str, key: RunKey) -> int:
-    """Revert the commits of a removal, as long as the rules keep what was there before.
+def retention_undo(
+    config: Path | None, repository: str, key: RunKey, *, what_is_there: bool
+) -> int:
+    """Revert the commits of a removal, if the objects of what they removed are still there.
 
-    RUN is the run key that `lakegc retention remove` showed. Staged entries that were reset stay
-    lost. The command may be given again: what is reverted stays reverted.
+    RUN is the run key that `lakegc retention remove` showed. The store is asked for each object
+    first. If some are gone, nothing is reverted: how many and which is said, all of them are
+    listed in a file, and --what-is-there brings back the others. Staged entries that were reset
+    stay lost. The command may be given again: what is reverted stays reverted.
 
     \b
-    Example:
+    Examples:
       lakegc retention undo my-repo 2026-11-20T02-00-00Z
+      lakegc retention undo my-repo 2026-11-20T02-00-00Z --what-is-there
     """  # noqa: D301 - as above
     with ExitStack() as stack:
+        from spark_core.lock import lease
         from spark_core.policies import removal
 
         run = open_now(config, stack, repository)
-        done = removal.undo(run, key, who=who())
+        if what_is_there:
+            stack.enter_context(lease.held(run, "undo"))
+        done = removal.undo(run, key, who=who(), what_is_there=what_is_there)
         _show_undone(repository, key, done)
         return 0 if all(each.is_as_wanted for each in done) else FAILED
 
@@ -188,7 +202,7 @@ def _row(named: Named) -> tuple[str, ...]:
 
 
 def _until(until: datetime | None) -> str:
-    """Say until when the rules keep the commit before a merge."""
+    """Say until when what a merge removed can come back."""
     return "as long as there are no rules" if until is None else f"{until:%Y-%m-%d %H:%M}"
 
 
@@ -231,7 +245,7 @@ def _show_undone(repository: str, key: RunKey, done: Sequence[Reverted]) -> None
     from spark_core.plain_text import visible
 
     shown = console.console()
-    words = {"before": "reverted before", "too_late": "too late"}
+    words = {"before": "reverted before", "in_part": "in part", "too_late": "too late"}
     rows = [
         (
             str(each.rule),

@@ -26,7 +26,8 @@ command on the same machine. Who may go on then:
 
 * The same run doing the same work. The command names the run.
 * Anything else only with `take_over` naming the dead run: somebody must have looked why it died.
-* Anybody, if the holder ended by itself or did house-keeping, which nobody has to finish.
+* Anybody, if the holder ended by itself, or did house-keeping or undid a removal, which nobody has
+  to finish.
 """
 
 from __future__ import annotations
@@ -376,7 +377,8 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
         return
     same = owner.does_the_same_as(last.owner)
     now, from_then_on = run.now(), last.under_way_until + MAX_CLOCK_SKEW
-    needs_a_name = last.state == "held" and last.owner.work != "prune" and not same
+    nobody_waits = last.owner.work in ("prune", "undo")
+    needs_a_name = last.state == "held" and not nobody_waits and not same
     by_name = f"take it over by name with --take-over {last.owner.run}"
     if now < from_then_on:
         at = f"at {_shown(from_then_on)} or later"

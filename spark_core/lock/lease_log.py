@@ -27,7 +27,7 @@ _WAY_ON = (
     f"that nobody does, delete the objects under {lakegc_keys.LEASE}, all of them, and run again."
 )
 
-Work = Literal["sweep", "restore", "prune"]
+Work = Literal["sweep", "restore", "prune", "undo"]
 State = Literal["held", "released", "failed", "taken"]
 
 _KEY = re.compile(rf"{re.escape(lakegc_keys.LEASE)}(\d{{10}})/(\d{{10}})")

@@ -175,9 +175,11 @@ def opened(enforcing, repository, user, *, clock=None, seconds=0):
 
 
 def removed_and_undone(enforcing, repository, document):
-    """Remove and undo as a user with a policy; return what went wrong, in words."""
-    for path in ("logs/a", "data/b"):
+    """Remove, undo what is there and all of it, as a user with a policy; return what went wrong."""
+    lost, *_ = (
         repository.upload_dated("main", path, path.encode(), days_ago=10)
+        for path in ("logs/lost", "logs/a", "data/b")
+    )
     repository.commit("main", days_ago=10)
     repository.upload_dated("main", "logs/draft", b"draft", days_ago=10)
     run = opened(enforcing, repository, "admin")
@@ -189,7 +191,11 @@ def removed_and_undone(enforcing, repository, document):
         run = opened(enforcing, repository, "remover")
         (named,) = removal.remove(run, who="live").named
         wrong = [named.outcome.found] if not named.outcome.is_as_wanted else []
-        wrong += [each.found for each in removal.undo(run, run.key, who="live") if each.found]
+        run.store.delete([lost])
+        for what_is_there in (True, False):
+            undone = removal.undo(run, run.key, who="live", what_is_there=what_is_there)
+            wrong += [each.found for each in undone if not each.is_as_wanted]
+            run.store.put(lost, b"logs/lost")
     except LakegcError as refused:
         return str(refused)
     return " ".join(wrong)
@@ -203,7 +209,7 @@ def test_the_policy_for_removals_suffices_and_each_action_of_it_is_needed(
     wrong = removed_and_undone(enforcing, admin, together(document, without=missing))
     if missing is None:
         assert wrong == ""
-        assert set(admin.entries("main")) == {"logs/a", "data/b"}
+        assert set(admin.entries("main")) == {"logs/a", "logs/lost", "data/b"}
     else:
         assert actions(document)[missing] in wrong
     assert admin.get("main", "data/b") == b"data/b"

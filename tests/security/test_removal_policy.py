@@ -19,7 +19,7 @@ from tests.support.sandbox_runs import SMALL
 def world(tmp_path):
     with Sandbox(tmp_path / "sandbox") as sandbox:
         world = World(sandbox)
-        world.committed("main", "logs/a", "data/b")
+        _, world.lost, _ = world.committed("main", "logs/a", "logs/lost", "data/b")
         world.write("main", "logs/draft")
         world.at(6)
         world.policy(rule("main/logs/", 3, staged=3), resets=True)
@@ -61,12 +61,16 @@ def as_user(world, document):
 
 
 def removed_and_undone(world, document):
-    """Remove and undo; return what went wrong, in words, and the actions that were used."""
+    """Remove, undo what is there and all of it; return what went wrong, and the actions used."""
     try:
         user, run = as_user(world, document)
         (named,) = removal.remove(run, who="lakegc").named
         wrong = [named.outcome.found] if not named.outcome.is_as_wanted else []
-        wrong += [each.found for each in removal.undo(run, run.key, who="lakegc") if each.found]
+        run.store.delete([world.lost])
+        for what_is_there in (True, False):
+            undone = removal.undo(run, run.key, who="lakegc", what_is_there=what_is_there)
+            wrong += [each.found for each in undone if not each.is_as_wanted]
+            run.store.put(world.lost, b"logs/lost")
     except LakegcError as refused:
         return str(refused), set()
     return " ".join(wrong), user.used
@@ -76,13 +80,13 @@ def test_the_policy_suffices_to_remove_and_to_undo_and_no_action_of_it_is_left_o
     wrong, used = removed_and_undone(world, allowed(world))
     assert wrong == ""
     assert used == set(actions(allowed(world)))
-    assert world.paths() == {"logs/a", "data/b"}
+    assert world.paths() == {"logs/a", "logs/lost", "data/b"}
 
 
-@pytest.mark.parametrize("number", range(11))
+@pytest.mark.parametrize("number", range(12))
 def test_without_any_action_of_the_policy_a_removal_is_refused_by_its_name(world, number):
     document = allowed(world)
-    assert len(actions(document)) == 11
+    assert len(actions(document)) == 12
     wrong, _ = removed_and_undone(world, without(document, number))
     assert actions(document)[number] in wrong
     assert "logs/a" in world.paths()

@@ -36,8 +36,8 @@ class World:
         last: The last run that removed.
     """
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self.sandbox = sandbox
+    def __init__(self, sandbox: Sandbox, spark: Any = None) -> None:
+        self.sandbox, self.spark = sandbox, spark
         self.last: Run | None = None
         self.at(0)
         self.repository = SandboxRepository(SandboxServer.of(sandbox))
@@ -64,7 +64,7 @@ class World:
         return open_sandbox_run(
             self.sandbox,
             self.name,
-            None,
+            self.spark,
             BEGIN + self.day * DAY,
             **{"policies": "sweep", **options},
         )
@@ -88,10 +88,10 @@ class World:
         (named,) = self.remove(**options).named
         return named.outcome
 
-    def undo(self) -> tuple[removal.Reverted, ...]:
+    def undo(self, **decided: bool) -> tuple[removal.Reverted, ...]:
         """Undo the last removal."""
         assert self.last is not None
-        return removal.undo(self.run(), self.last.key, who="ann@host")
+        return removal.undo(self.run(), self.last.key, who="ann@host", **decided)
 
     def paths(self, ref: str = "main") -> set[str]:
         return set(self.repository.entries(ref))

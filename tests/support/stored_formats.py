@@ -266,7 +266,7 @@ KINDS = {
     "removal-branch": Kind(
         record.WorkBranch,
         WORK_BRANCH.to_json,
-        lambda data: record.WorkBranch.from_json(data, name="branch-0001.json"),
+        lambda data: record.WorkBranch.from_json(data, name="branch-NAME.json"),
         WORK_BRANCH,
     ),
     "branch-mark": Kind(

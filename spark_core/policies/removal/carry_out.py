@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from itertools import chain
 
 from spark_core.errors import (
@@ -21,9 +20,10 @@ from spark_core.errors import (
 )
 from spark_core.holds import Holds
 from spark_core.lakefs import LoggedCommit, WriteRefusedError
-from spark_core.model import Commit, RetentionRules
+from spark_core.model import Commit
 from spark_core.policies.removal import look, work_branch
 from spark_core.policies.removal.look import Found, Look, lots, read_line
+from spark_core.policies.removal.promise import Promise, Removed, Taking, promise
 from spark_core.policies.removal.record import Outcome, Planned, State
 from spark_core.policies.removal.rules import RemovalRule
 from spark_core.policies.removal.staged import StagedLook
@@ -31,7 +31,7 @@ from spark_core.policies.removal.work_branch import AtWork
 from spark_core.run import Run
 
 # What the commits of a removal say of themselves.
-RUN, RULE = "lakegc.run", "lakegc.rule"
+RUN, RULE, UNDOES = "lakegc.run", "lakegc.rule", "lakegc.undoes"
 _FEW = 10
 
 
@@ -60,7 +60,7 @@ class Orders:
         run: The run.
         holds: What people hold.
         policy_digest: Digest of the policy.
-        retention: The rules of the collection; None if there are none.
+        taking: By what marks let objects go from now on.
         changes: Whether anything is changed; else the rules are only looked at.
         resets: Whether staged entries may be reset.
     """
@@ -68,7 +68,7 @@ class Orders:
     run: Run
     holds: Holds
     policy_digest: str
-    retention: RetentionRules | None
+    taking: Taking
     changes: bool
     resets: bool
 
@@ -104,6 +104,12 @@ class Work:
     def carry_out(self) -> Outcome:
         """Carry out the rule, or look at it; a failure becomes part of the outcome."""
         state, found = self._tried()
+        promised = self._promised()
+        if promised.until is not None and promised.by:
+            words = (
+                f"From {promised.until:%Y-%m-%d %H:%M} UTC on {promised.by} may take its objects"
+            )
+            self.notes.append(words)
         return Outcome(
             run=str(self.orders.run.key),
             rule=self.rule.number,
@@ -118,7 +124,7 @@ class Work:
             commit=self.merge_id,
             work_commit=self.work_commit,
             ended=self.orders.run.now(),
-            undo_until=self._undo_until(),
+            undo_until=promised.until,
             left=self.planned.work_branch if self.left else None,
         )
 
@@ -293,13 +299,9 @@ class Work:
 
     def _require_on_line(self, head: str) -> None:
         """Refuse a branch that was reset meanwhile: a merge would bring back what it left."""
-        run, branch = self.orders.run, self.rule.branch
-        if not _leads_to(run, branch, head):
+        if not leads_to(self.orders.run, self.rule.branch, head):
             raise StoppedError.of(
-                "moved",
-                f"branch {branch} was at commit {head[:12]}, which is not on its main line any "
-                "more: it was reset, or made anew",
-                "The next removal looks again.",
+                "moved", was_moved(self.rule.branch, head), "The next removal looks again."
             )
 
     def _merged(self, merge_id: str, head: str) -> Commit:
@@ -308,7 +310,7 @@ class Work:
         line = run.server.main_line(run.repository.id, merge_id, first_page=_FEW)
         merge = next(line).commit
         if merge.main_parent is not None and (
-            merge.main_parent == head or _leads_to(run, merge.main_parent, head)
+            merge.main_parent == head or leads_to(run, merge.main_parent, head)
         ):
             return merge
         run.server.writes.revert_merge(
@@ -316,7 +318,7 @@ class Work:
             branch,
             merge_id,
             f"lakegc: undo {merge_id[:12]}, as the branch was reset before it (run {run.key})",
-            {"lakegc.undoes": merge_id},
+            {UNDOES: merge_id},
         )
         self.merge_id = None
         raise StoppedError.of(
@@ -326,22 +328,14 @@ class Work:
             "Look at the branch.",
         )
 
-    def _undo_until(self) -> datetime | None:
-        """Tell until when the rules keep the commit before the merge."""
+    def _promised(self) -> Promise:
+        """Tell until when the removed entries can come back with their objects."""
         if self.merge is None:
-            return None
-        return kept_until(self.orders.retention, self.rule.branch, self.merge)
-
-
-def kept_until(rules: RetentionRules | None, branch: str, merge: Commit) -> datetime | None:
-    """Tell until when the rules keep the commit before a merge; None for ever.
-
-    A branch keeps the commits of its days and the newest one before them. So the commit before the
-    merge stays until the merge itself is older than the days.
-    """
-    if rules is None:
-        return None
-    return merge.creation_date + timedelta(days=rules.days_for(branch))
+            return Promise(None)
+        since = self.merge.creation_date
+        oldest = self.found.oldest or since
+        removed = Removed(self.rule.branch, self.rule.path, since, oldest)
+        return promise(removed, self.orders.taking)
 
 
 def find_merge(run: Run, branch: str, stop_at: str, key: str, rule: int) -> Commit | None:
@@ -370,9 +364,18 @@ def says(logged: LoggedCommit, key: str, rule: int) -> bool:
     return (logged.metadata.get(RUN), logged.metadata.get(RULE)) == (key, str(rule))
 
 
-def _leads_to(run: Run, ref: str, commit_id: str) -> bool:
+def leads_to(run: Run, ref: str, commit_id: str) -> bool:
+    """Say whether a commit is on the main line of a ref."""
     line = run.server.main_line(run.repository.id, ref, first_page=_FEW)
     return any(each.commit.id == commit_id for each in line)
+
+
+def was_moved(branch: str, head: str) -> str:
+    """Say that the main line of a branch does not lead to its former head."""
+    return (
+        f"branch {branch} was at commit {head[:12]}, which is not on its main line any more: it "
+        "was reset, or made anew"
+    )
 
 
 def _dirty(branch: str, path: str) -> str:

@@ -52,6 +52,7 @@ class Found:
             object is not in the store.
         largest: Size, path and date of the largest ones.
         newest: Date, path and size of the newest ones.
+        oldest: Date of the oldest one; None if there is none.
     """
 
     entries: int = 0
@@ -59,12 +60,14 @@ class Found:
     kept: Counter[str] = field(default_factory=Counter)
     largest: list[tuple[int, str, datetime]] = field(default_factory=list)
     newest: list[tuple[datetime, str, int]] = field(default_factory=list)
+    oldest: datetime | None = None
 
     def add(self, entries: Iterable[DatedEntry]) -> None:
         """Count entries."""
         for entry in entries:
             self.entries += 1
             self.size_bytes += entry.size_bytes
+            self.oldest = min(self.oldest or entry.modified, entry.modified)
             self.largest.append((entry.size_bytes, entry.path, entry.modified))
             self.newest.append((entry.modified, entry.path, entry.size_bytes))
         self.largest = heapq.nlargest(NAMED, self.largest)

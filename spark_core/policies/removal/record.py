@@ -119,7 +119,8 @@ class Outcome(Document):
         commit: The merge on the branch; None if nothing was merged.
         work_commit: The commit with the deletions; None if there was none.
         ended: When.
-        undo_until: Until when the rules keep the commit before; None for ever, or without a commit.
+        undo_until: From then on objects of what was removed may go, by the rules of that moment;
+            None for no end, or without a commit.
         left: Name of the work branch if it could not be deleted.
     """
 
@@ -246,24 +247,29 @@ def note_undone(run: Run, undone: Undone) -> None:
 
 def note_branch(run: Run, work: WorkBranch) -> None:
     """Store that a work branch is about to be made."""
-    run.store.put_if_absent(_of_rule(work.run, "branch", work.rule), work.to_json())
+    run.store.put_if_absent(_of_branch(work.run, work.name), work.to_json())
 
 
 def note_branch_gone(run: Run, work: WorkBranch) -> None:
     """Store that a work branch is gone, or never was ours; a second note changes nothing."""
     with suppress(ObjectExistsError):
-        run.store.put_if_absent(_of_rule(work.run, "branch-gone", work.rule), work.to_json())
+        run.store.put_if_absent(_of_branch(work.run, work.name, ".gone"), work.to_json())
 
 
-def branch_that_stands(store: ObjectStore, key: RunKey, rule: int) -> WorkBranch | None:
+def missing_list(run: Run, removal: str, rule: int) -> str:
+    """Return where an undo lists the entries of a rule whose objects are gone."""
+    return f"{lakegc_keys.removal(removal)}missing-{rule:04d}-{run.key}.parquet"
+
+
+def branch_that_stands(store: ObjectStore, key: RunKey, name: str) -> WorkBranch | None:
     """Read the record of a work branch; None if there is none, or the branch is gone.
 
     Raises:
         CorruptTableError: If it cannot be read.
     """
-    if _read(store, WorkBranch, _of_rule(key, "branch-gone", rule)) is not None:
+    if _read(store, WorkBranch, _of_branch(key, name, ".gone")) is not None:
         return None
-    return _read(store, WorkBranch, _of_rule(key, "branch", rule))
+    return _read(store, WorkBranch, _of_branch(key, name))
 
 
 def load(run: Run, key: RunKey) -> Record:
@@ -317,6 +323,11 @@ def known(store: ObjectStore) -> list[RunKey]:
 
 def _of_rule(key: RunKey | str, what: str, number: int) -> str:
     return f"{lakegc_keys.removal(key)}{what}-{number:04d}.json"
+
+
+def _of_branch(key: RunKey | str, name: str, what: str = "") -> str:
+    # A removal and an undo of one second have folders of one name, and branches of two.
+    return f"{lakegc_keys.removal(key)}branch-{name}{what}.json"
 
 
 _Kind = TypeVar("_Kind", bound=Document)

@@ -16,13 +16,12 @@ from spark_core.policies.document import Policy
 from spark_core.policies.removal import record, work_branch
 from spark_core.policies.removal.carry_out import Orders, Work
 from spark_core.policies.removal.look import Found
+from spark_core.policies.removal.promise import taking_now
 from spark_core.policies.removal.record import Begun, Outcome, Planned
 from spark_core.policies.removal.rules import RemovalRule, removal_rules
 from spark_core.policies.versions import Version
 from spark_core.run import Run
 from spark_core.run.preconditions import SERVER_CLOCK, require_writable
-
-_WORK = "lakegc-remove"
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def _orders(run: Run, policy_digest: str, *, changes: bool, resets: bool) -> Ord
         run=run,
         holds=holds.load(run.store),
         policy_digest=policy_digest,
-        retention=run.server.retention_rules(run.repository.id),
+        taking=taking_now(run),
         changes=changes,
         resets=resets,
     )
@@ -174,7 +173,7 @@ def _planned(
             rule=rule.number,
             branch=rule.branch,
             head=heads.get(rule.branch, ""),
-            work_branch=f"{_WORK}-{run.key}-{rule.number}",
+            work_branch=work_branch.name_of(run, rule.number),
         )
         for rule in rules
     }

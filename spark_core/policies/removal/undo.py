@@ -1,24 +1,45 @@
-"""Undo a removal: revert its merges, as long as the rules keep the commits before them.
+"""Undo a removal: revert its merges, if the objects of what they removed are still there.
 
-Staged entries that were reset cannot come back.
+Whether they are is asked of the store before anything is reverted. If some are gone, or may be on
+their way out, a person decides. Staged entries that were reset cannot come back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from spark_core.errors import LakegcError, NotFoundError
+from spark_core.errors import (
+    IncompleteReadError,
+    LakegcError,
+    NotFoundError,
+    RefusedError,
+    sentences,
+)
 from spark_core.lakefs import WriteRefusedError
-from spark_core.model import Commit, RetentionRules, RunKey
+from spark_core.model import Commit, RunKey
 from spark_core.phases import phase
-from spark_core.policies.removal import record
-from spark_core.policies.removal.carry_out import find_merge, kept_until
+from spark_core.policies.removal import missing, record, work_branch
+from spark_core.policies.removal.carry_out import UNDOES, find_merge, leads_to, was_moved
+from spark_core.policies.removal.missing import Looked
+from spark_core.policies.removal.promise import (
+    Promise,
+    Removed,
+    Taking,
+    promise,
+    sweeps_since,
+    taking_now,
+)
 from spark_core.policies.removal.record import Planned, Record, Undone
 from spark_core.run import Run
 
-State = Literal["reverted", "before", "nothing", "too_late", "gone", "refused"]
+State = Literal[
+    "reverted", "in_part", "before", "nothing", "missing", "too_late", "gone", "refused"
+]
+_NEXT = "With --what-is-there, what is in the store comes back"
+_UNKNOWN = Promise(None)
 
 
 @dataclass(frozen=True)
@@ -29,12 +50,16 @@ class Reverted:
         rule: Number of the rule.
         branch: Its branch.
         commit: The merge; None if there was none.
-        state: `reverted`; `before`: it was reverted before; `nothing`: the rule merged nothing;
-            `too_late`: the rules do not keep the commit before any more; `gone`: the branch, or the
-            merge on it, is not there; `refused`: by the server, or an error.
+        state: `reverted`; `in_part`: what is in the store was; `before`: it was reverted before;
+            `nothing`: the rule merged nothing; `missing`: objects are not in the store; `too_late`:
+            all are, and may be on their way out; `gone`: the branch, or the merge on it, is not
+            there; `refused`: by the server, or an error.
         found: What was found, in words.
-        until: Until when the rules keep the commit before; None for ever, or without a merge.
+        until: From then on objects may go, or might have gone; None for no end, or if nothing was
+            looked for.
         reset_entries: Staged entries that were reset, which stay lost.
+        missing: Entries whose object is not in the store.
+        missing_list: Where all of them are listed; empty if there are none.
     """
 
     rule: int
@@ -44,23 +69,27 @@ class Reverted:
     found: str
     until: datetime | None
     reset_entries: int
+    missing: int = 0
+    missing_list: str = ""
 
     @property
     def is_as_wanted(self) -> bool:
-        """Whether nothing of the rule is left to undo."""
-        return self.state in ("reverted", "before", "nothing")
+        """Whether nothing of the rule is left to undo that can be."""
+        return self.state in ("reverted", "in_part", "before", "nothing")
 
 
-def undo(run: Run, key: RunKey, *, who: str) -> tuple[Reverted, ...]:
+def undo(run: Run, key: RunKey, *, who: str, what_is_there: bool = False) -> tuple[Reverted, ...]:
     """Revert what a removal merged, the last rule first.
 
-    Each merge takes a few calls, whatever it removed. A merge that cannot be reverted holds up no
-    other one.
+    The store is asked for the object of each removed entry. A merge that cannot be reverted holds
+    up no other one.
 
     Args:
         run: The repository, opened.
         key: Run key of the removal.
         who: Who undoes it.
+        what_is_there: Somebody decided that what is in the store comes back, although other objects
+            are gone, or these may be on their way out.
 
     Returns:
         What became of each rule, the last one first.
@@ -70,12 +99,12 @@ def undo(run: Run, key: RunKey, *, who: str) -> tuple[Reverted, ...]:
         ChainError: If it was of another instance of the repository.
     """
     kept = record.load(run, key)
-    rules = run.server.retention_rules(run.repository.id)
+    taking = taking_now(run)
     with phase(
         "No object was deleted. What was reverted before stands, and the same command goes on."
     ):
         return tuple(
-            _Undoing(run, kept, planned, rules, who).tried()
+            _Undoing(run, kept, planned, taking, who, what_is_there).tried()
             for planned in sorted(kept.begun.rules, key=lambda each: each.rule, reverse=True)
         )
 
@@ -87,9 +116,13 @@ class _Undoing:
     run: Run
     kept: Record
     planned: Planned
-    rules: RetentionRules | None
+    taking: Taking
     who: str
+    what_is_there: bool
     merge: Commit | None = None
+    looked: Looked | None = None
+    promised: Promise = _UNKNOWN
+    left: list[str] = field(default_factory=list)
 
     def tried(self) -> Reverted:
         """Undo it; a failure becomes part of what is returned."""
@@ -98,14 +131,17 @@ class _Undoing:
         except LakegcError as error:
             state, found = "refused", error.message
         outcome = self.kept.outcomes.get(self.planned.rule)
+        looked = self.looked
         return Reverted(
             rule=self.planned.rule,
             branch=self.planned.branch,
             commit=self._recorded if self.merge is None else self.merge.id,
             state=state,
-            found=found,
-            until=self._until,
+            found=sentences(found, *self.left),
+            until=self.promised.until,
             reset_entries=0 if outcome is None else outcome.reset_entries,
+            missing=0 if looked is None else looked.missing,
+            missing_list=looked.list_key if looked is not None and looked.missing else "",
         )
 
     @property
@@ -113,12 +149,6 @@ class _Undoing:
         """The merge as the record names it."""
         outcome = self.kept.outcomes.get(self.planned.rule)
         return None if outcome is None else outcome.commit
-
-    @property
-    def _until(self) -> datetime | None:
-        if self.merge is None:
-            return None
-        return kept_until(self.rules, self.planned.branch, self.merge)
 
     def _done(self) -> tuple[State, str]:
         outcome = self.kept.outcomes.get(self.planned.rule)
@@ -150,19 +180,40 @@ class _Undoing:
         return merge
 
     def _reverted(self, merge: Commit) -> tuple[State, str]:
-        until, key = self._until, self.kept.begun.run
-        if until is not None and self.run.now() >= until:
-            return "too_late", (
-                f"the rules kept the commit before it until {until:%Y-%m-%d %H:%M} UTC: objects "
-                "of it may be collected"
+        """Look at the objects of a merge, and revert it if they are there or a person decided."""
+        repository_id, removal = self.run.repository.id, self.kept.begun.run
+        list_key = record.missing_list(self.run, removal, self.planned.rule)
+        self.looked = looked = missing.look(self.run, merge, list_key)
+        since = merge.creation_date
+        sweeps = sweeps_since(self.run, since)
+        removed = Removed(self.planned.branch, looked.path, since, min(since, looked.oldest))
+        self.promised = promise(removed, self.taking, sweeps)
+        if looked.missing:
+            gone = self._gone(looked, [swept.run for swept in sweeps])
+            if looked.missing == looked.entries:
+                return "missing", sentences(gone, "Nothing can come back")
+            if not self.what_is_there:
+                return "missing", sentences(
+                    gone, "Nothing was reverted.", f"{_NEXT} and the rest stays removed"
+                )
+            self._revert_what_is_there(merge, looked)
+            return "in_part", sentences(gone, "Those entries stay removed")
+        until = self.promised.until
+        if until is not None and self.run.now() >= until and not self.what_is_there:
+            return "too_late", sentences(
+                f"since {until:%Y-%m-%d %H:%M} UTC "
+                f"{self.promised.by or 'the rules of the garbage collection'} may take its "
+                f"objects; those of all {looked.entries:,} entries are in the store now, and a "
+                "sweep at work may be about to delete some",
+                f"Nothing was reverted. {_NEXT}, while no sweep can be at work",
             )
         try:
             self.run.server.writes.revert_merge(
-                self.run.repository.id,
+                repository_id,
                 self.planned.branch,
                 merge.id,
-                f"lakegc: undo the removal of rule {self.planned.rule} of run {key}",
-                {"lakegc.undoes": merge.id},
+                f"lakegc: undo the removal of rule {self.planned.rule} of run {removal}",
+                {UNDOES: merge.id},
             )
         except WriteRefusedError as refused:
             # Somebody else reverted it.
@@ -170,6 +221,86 @@ class _Undoing:
                 raise
         record.note_undone(
             self.run,
-            Undone(key, self.planned.rule, self.planned.branch, merge.id, self.who, self.run.now()),
+            Undone(
+                removal, self.planned.rule, self.planned.branch, merge.id, self.who, self.run.now()
+            ),
         )
         return "reverted", ""
+
+    def _gone(self, looked: Looked, sweeps: Sequence[RunKey]) -> str:
+        """Say how many objects are gone, which, by whom, and where all of them are listed."""
+        some = missing.taken_by(self.run, sweeps, [address for _, address in looked.some])
+        path = looked.some[0][0]
+        count = (
+            f"none of its {looked.entries:,} entries has an object"
+            if looked.missing == looked.entries
+            else f"{looked.missing:,} of its {looked.entries:,} entries "
+            f"{'has' if looked.missing == 1 else 'have'} no object"
+        )
+        back = [
+            f"The sweep of run {key} deleted some; `lakegc restore {self.run.repository.id} {key}` "
+            "may bring them back."
+            for key in sorted(set(some.values()), reverse=True)
+        ]
+        return sentences(
+            f"{count} in the store any more, for instance {path[:200]!r}; the whole "
+            f"list is {self.run.store.root}{looked.list_key}",
+            *back,
+        )
+
+    def _revert_what_is_there(self, merge: Commit, looked: Looked) -> None:
+        """Revert a merge on a branch of its own, delete what is gone there, and merge the rest.
+
+        So the branch of the rule changes in one step, and never shows an entry that answers 410.
+
+        Raises:
+            RefusedError: If the branch was reset meanwhile: a merge would bring back what it left.
+            IncompleteReadError: If the commit is not what this process staged.
+        """
+        run, planned = self.run, self.planned
+        repository_id, writes = run.repository.id, run.server.writes
+        head = next(run.server.main_line(repository_id, planned.branch, first_page=1)).commit.id
+        name = work_branch.name_of(run, planned.rule, is_undo=True)
+        message = (
+            f"lakegc: undo the removal of rule {planned.rule} of run {self.kept.begun.run}, "
+            f"without {looked.missing:,} entries whose objects are gone"
+        )
+        metadata = {UNDOES: merge.id, "lakegc.missing": str(looked.missing)}
+        with work_branch.at_work(run, planned.rule, name, head, self.left) as work:
+            writes.revert_merge(
+                repository_id, name, merge.id, message, {**metadata, work_branch.BRANCH: name}
+            )
+            for paths in looked.missing_paths(run.store):
+                writes.delete_entries(repository_id, name, paths)
+            commit = work.commit(message, metadata)
+            try:
+                self._require_back(head, commit, looked)
+            except IncompleteReadError as strange:
+                work.doubt = strange.found
+                raise
+            if not leads_to(run, planned.branch, head):
+                raise RefusedError(was_moved(planned.branch, head), "Run again.")
+            try:
+                writes.merge(repository_id, commit, planned.branch, message, metadata)
+            except WriteRefusedError as refused:
+                # It came back before.
+                if refused.reason != "nothing":
+                    raise
+
+    def _require_back(self, head: str, commit: str, looked: Looked) -> None:
+        """Make sure that a commit brings back entries of the removal and nothing else."""
+        changes = self.run.server.diff_commits(self.run.repository.id, head, commit, "")
+        back = 0
+        for path, kind in changes:
+            if kind != "added" or not path.startswith(looked.path):
+                raise IncompleteReadError(
+                    f"commit {commit} changes {path[:200]!r}, which the undo does not name",
+                    "Somebody may have written to its branch: run again.",
+                )
+            back += 1
+        if back > looked.entries - looked.missing:
+            raise IncompleteReadError(
+                f"commit {commit} brings back {back:,} entries, and "
+                f"{looked.entries - looked.missing:,} were found in the store",
+                "Run again.",
+            )

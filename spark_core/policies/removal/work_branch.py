@@ -23,10 +23,19 @@ from spark_core.run import Run
 # What the commits of the work say of themselves. A merge of them does not say it.
 BRANCH = "lakegc.branch"
 
-_NAME = re.compile(r"lakegc-(?:remove|undo)-(?P<run>.+)-(?P<rule>\d+)")
+# The policy of permissions names branches by the first two words.
+_NAME = re.compile(r"lakegc-remove-(?:undo-)?(?P<run>.+)-\d+")
 # The work of a process that began longer ago is over.
 _LEFT_AFTER = timedelta(days=1)
 _FEW = 10
+
+
+def name_of(run: Run, rule: int, *, is_undo: bool = False) -> str:
+    """Return the name of a run's work branch for a rule.
+
+    A removal and an undo of the same second have branches of their own.
+    """
+    return f"lakegc-remove-{'undo-' if is_undo else ''}{run.key}-{rule}"
 
 
 @dataclass
@@ -137,8 +146,7 @@ def _recorded(run: Run, name: str) -> WorkBranch | None:
         key = RunKey.parse(matched["run"])
     except SettingsError:
         return None
-    work = record.branch_that_stands(run.store, key, int(matched["rule"]))
-    return work if work is not None and work.name == name else None
+    return record.branch_that_stands(run.store, key, name)
 
 
 def _drop(run: Run, branch: WorkBranch, work: AtWork | None = None) -> list[str]:

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
+from spark_core import lakegc_keys
 from tests.support.command_line import settings_on
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 
@@ -109,6 +110,32 @@ def test_undo_says_until_when_the_rules_let_it(place):
     assert until == f"{kept:%Y-%m-%d %H:%M}"
     key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed)[1]
     assert until in place.retention("undo", place.name, key).stdout
+
+
+def test_undo_over_objects_that_are_gone_needs_a_decision_and_takes_the_lease(place):
+    with place.sandbox.clock.at(datetime.now(UTC) - timedelta(days=20)):
+        place.commit("logs/other")
+    digest = place.set(LOGS)
+    place.retention("confirm", place.name, digest[:12])
+    (lost,) = (
+        each for each in place.sandbox.blockstore.rglob("*") if is_file_of(each, b"logs/old")
+    )
+    removed = place.retention("remove", place.name).stdout
+    key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed)[1]
+    lost.unlink()
+    refused = place.retention("undo", place.name, key)
+    assert refused.exit_code == 1
+    assert "1 of its 2 entries has no object in the store any more" in refused.stdout
+    assert place.paths() == {"data/old", "logs/young"}
+    decided = place.retention("undo", place.name, key, "--what-is-there")
+    assert decided.exit_code == 0, decided.output
+    assert "in part" in decided.stdout
+    assert place.paths() == {"data/old", "logs/other", "logs/young"}
+    assert list(place.sandbox.blockstore.rglob(f"{lakegc_keys.LEASE}*/*"))
+
+
+def is_file_of(path, data):
+    return path.is_file() and path.read_bytes() == data
 
 
 def test_a_policy_of_another_digest_and_one_of_which_objects_expire_is_not_confirmed(place):

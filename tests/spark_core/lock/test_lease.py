@@ -188,8 +188,9 @@ def test_what_earlier_versions_passed_on_of_their_predecessors_is_waited_for(run
         assert after.epoch == 2
 
 
-def test_dead_house_keeping_needs_no_name(run):
-    dead = lease.acquire(run, work="prune")
+@pytest.mark.parametrize("work", ["prune", "undo"])
+def test_dead_work_that_nobody_has_to_finish_needs_no_name(run, work):
+    dead = lease.acquire(run, work=work)
     run.environment.clock.instant = dead.expires_at + MAX_CLOCK_SKEW
     with lease.acquire(_other(run)) as after:
         assert after.epoch == 2

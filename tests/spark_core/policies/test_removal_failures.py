@@ -1,7 +1,6 @@
 """What stops a removal, by name: the branch stays as it was, and the work branch is gone."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -10,7 +9,7 @@ from spark_core import lakegc_keys
 from spark_core.errors import ChainError, NotFoundError, TransientError
 from spark_core.policies import removal
 from spark_core.policies.removal import record
-from tests.support.removals import BEGIN, DAY, World, rule
+from tests.support.removals import World, rule
 
 
 @pytest.fixture(scope="module")
@@ -306,19 +305,6 @@ def test_a_removal_that_was_killed_leaves_a_branch_for_a_day_and_a_merge_for_und
     (undone,) = removal.undo(world.run(), run.key, who="ann")
     assert undone.state == "reverted"
     assert world.paths() == {"logs/a", "logs/b", "data/c"}
-
-
-def test_undo_says_that_the_rules_no_longer_keep_what_was_there(world):
-    world.repository.rules(3)
-    world.outcome()
-    world.at(6 + 3)
-    (undone,) = world.undo()
-    assert (undone.state, undone.until) == ("too_late", BEGIN + 9 * DAY)
-    assert "objects of it may be collected" in undone.found
-    assert world.paths() == {"data/c"}
-    world.at(9 - timedelta(seconds=2) / DAY)
-    (undone,) = world.undo()
-    assert (undone.state, undone.until) == ("reverted", BEGIN + 9 * DAY)
 
 
 def test_undo_does_not_replace_what_was_written_since(world):
