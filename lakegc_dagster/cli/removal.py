@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import FAILED, RepositoryType, RunKeyType, command_body
+from lakegc_dagster.cli.common import (
+    FAILED,
+    RepositoryType,
+    RunKeyType,
+    command_body,
+    take_over_option,
+)
 from lakegc_dagster.cli.holds import open_now, who
 
 if TYPE_CHECKING:
@@ -66,9 +73,15 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
     help="Bring back the entries whose objects are in the store, although others are gone or these "
     "might have gone by now; no sweep runs beside it.",
 )
+@take_over_option
 @command_body
 def retention_undo(
-    config: Path | None, repository: str, key: RunKey, *, what_is_there: bool
+    config: Path | None,
+    repository: str,
+    key: RunKey,
+    take_over: RunKey | None,
+    *,
+    what_is_there: bool,
 ) -> int:
     """Revert the commits of a removal, if the objects of what they removed are still there.
 
@@ -88,6 +101,7 @@ def retention_undo(
 
         run = open_now(config, stack, repository)
         if what_is_there:
+            run = replace(run, take_over=None if take_over is None else str(take_over))
             stack.enter_context(lease.held(run, "undo"))
         done = removal.undo(run, key, who=who(), what_is_there=what_is_there)
         _show_undone(repository, key, done)

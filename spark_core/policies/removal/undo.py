@@ -23,6 +23,7 @@ from spark_core.model import Commit, RunKey
 from spark_core.phases import phase
 from spark_core.policies.removal import missing, record, work_branch
 from spark_core.policies.removal.carry_out import UNDOES, find_merge, leads_to, was_moved
+from spark_core.policies.removal.look import addresses_of, lots
 from spark_core.policies.removal.missing import Looked
 from spark_core.policies.removal.promise import (
     Promise,
@@ -274,7 +275,7 @@ class _Undoing:
                 writes.delete_entries(repository_id, name, paths)
             commit = work.commit(message, metadata)
             try:
-                self._require_back(head, commit, looked)
+                self._require_back(merge, head, commit, looked)
             except IncompleteReadError as strange:
                 work.doubt = strange.found
                 raise
@@ -287,20 +288,27 @@ class _Undoing:
                 if refused.reason != "nothing":
                     raise
 
-    def _require_back(self, head: str, commit: str, looked: Looked) -> None:
-        """Make sure that a commit brings back entries of the removal and nothing else."""
-        changes = self.run.server.diff_commits(self.run.repository.id, head, commit, "")
-        back = 0
-        for path, kind in changes:
-            if kind != "added" or not path.startswith(looked.path):
+    def _require_back(self, merge: Commit, head: str, commit: str, looked: Looked) -> None:
+        """Make sure that a commit brings back entries that the merge removed and nothing else."""
+        run, back = self.run, 0
+        for lot in lots(run.server.diff_commits(run.repository.id, head, commit, "")):
+            back += len(lot)
+            paths = [path for path, _ in lot]
+            now = addresses_of(run, commit, paths)
+            before = addresses_of(run, merge.main_parent or "", paths)
+            wrong = [
+                path
+                for path, kind in lot
+                if kind != "added" or path not in now or now[path] != before.get(path)
+            ]
+            if wrong:
                 raise IncompleteReadError(
-                    f"commit {commit} changes {path[:200]!r}, which the undo does not name",
+                    f"commit {commit} changes {wrong[0][:200]!r}, which the undo does not name",
                     "Somebody may have written to its branch: run again.",
                 )
-            back += 1
         if back > looked.entries - looked.missing:
             raise IncompleteReadError(
-                f"commit {commit} brings back {back:,} entries, and "
+                f"commit {commit} brings back {back:,} entries, and the objects of "
                 f"{looked.entries - looked.missing:,} were found in the store",
                 "Run again.",
             )

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox import Sandbox, objects
 from spark_core import lakegc_keys
 from spark_core.errors import TransientError
 from spark_core.policies import removal
@@ -240,3 +240,47 @@ def test_undo_of_what_is_there_is_no_removal(world):
     world.at(7)
     world.undo(what_is_there=True)
     assert removal.known(world.run().store) == [key]
+
+
+@pytest.mark.parametrize("path", ["logs/d", "logs/a"])
+def test_what_somebody_writes_to_the_branch_of_an_undo_is_not_merged(world, path):
+    removed(world)
+    lose(world, 1)
+    world.at(7)
+    name = f"lakegc-remove-undo-{world.run().key}-1"
+
+    def write(endpoint):
+        if endpoint == "commit":
+            world.sandbox.observe(None)
+            core = world.sandbox.core
+            with core.lock:
+                objects.upload(core, world.name, name, path, b"of somebody")
+
+    world.sandbox.observe(write)
+    (undone,) = world.undo(what_is_there=True)
+    assert undone.state == "refused"
+    assert f"changes {path!r}, which the undo does not name" in undone.found
+    assert f"Branch {name} was not deleted" in undone.found
+    assert world.paths() == {"data/d"}
+    assert world.work_branches() == {name}
+
+
+def test_the_branch_of_an_undo_that_was_killed_goes_with_a_removal_a_day_later(world, monkeypatch):
+    removed(world)
+    lose(world, 1)
+    world.at(7)
+    run = world.run()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.server.writes, "merge", killed)
+    monkeypatch.setattr(run.server.writes, "delete_branch", killed)
+    with pytest.raises(KeyboardInterrupt):
+        removal.undo(run, world.last.key, who="ann", what_is_there=True)
+    (left,) = world.work_branches()
+    world.at(7.5)
+    assert list(world.remove().left) == [left]
+    world.at(9)
+    assert world.remove().left == {}
+    assert world.work_branches() == set()
