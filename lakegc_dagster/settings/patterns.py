@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from spark_core.errors import SettingsError
+from spark_core.globs import Syntax, matches
 
 
 def is_pattern(name: str) -> bool:
@@ -24,7 +24,7 @@ def matching(repository_id: str, patterns: Sequence[str], where: str) -> str | N
     Raises:
         SettingsError: If two patterns match it: their order in the file decides nothing.
     """
-    found = [pattern for pattern in patterns if _regex(pattern).fullmatch(repository_id)]
+    found = [pattern for pattern in patterns if matches(pattern, repository_id, Syntax())]
     if len(found) > 1:
         named = " and ".join(f'[repositories."{pattern}"]' for pattern in found)
         raise SettingsError(
@@ -56,7 +56,3 @@ def resolved(
         *names,
         *(each for each in others if matching(each, patterns, where) is not None),
     )
-
-
-def _regex(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
+from spark_core.globs import Syntax, matches
 from spark_core.policies.places import Value, shown
 
 SECTION = "branch_lifecycle"
@@ -95,7 +95,7 @@ def first_match(patterns: Sequence[str], branch: str) -> str | None:
         >>> first_match(["dev-?", "dev-[0-9]*"], "dev-12")
         'dev-[0-9]*'
     """
-    return next((pattern for pattern in patterns if fnmatchcase(branch, pattern)), None)
+    return next((pattern for pattern in patterns if matches(pattern, branch, Syntax())), None)
 
 
 class Reader(Protocol):

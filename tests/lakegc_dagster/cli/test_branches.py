@@ -124,6 +124,19 @@ def test_a_branch_that_stays_after_all_makes_the_command_fail(retention, sandbox
     assert set(heads(sandbox)) == {"main", "dev-1", "dev-keep"}
 
 
+@pytest.mark.timeout(60)
+def test_a_hook_file_whose_patterns_can_be_tried_in_many_ways_hangs_nothing(retention, sandbox):
+    name = "dev-" + "a" * 116 + "b"
+    hook = b'on:\n  pre-merge:\n    branches: ["' + b"*a" * 9 + b'"]\n'
+    with sandbox.core.lock, sandbox.clock.at(datetime.now(UTC) - timedelta(days=100)):
+        refs.create_branch(sandbox.core, "repo", name, "main")
+        objects.upload(sandbox.core, "repo", "main", "_lakefs_actions/check.yaml", hook)
+        refs.commit(sandbox.core, "repo", "main", message="hooks")
+    shown = retention("branches", "repo")
+    assert shown.exit_code == 0, shown.output
+    assert "3 of 5 branches may go" in shown.stdout
+
+
 def test_holds_end_by_a_command_of_their_own(retention):
     ended = retention("branches", "repo", "--end-holds")
     assert (ended.exit_code, ended.stdout) == (0, "")

@@ -27,7 +27,24 @@ def test_protection_rules_are_globs(pattern, named, not_named):
     assert [protects(pattern, branch) for branch in not_named] == [False] * len(not_named)
 
 
-@pytest.mark.parametrize("pattern", ["[", "a]", "[]", "{a", "a}", "a\\", "[a.b]", "[z-a]", "[^a]"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[",
+        "a]",
+        "[]",
+        "{a",
+        "a}",
+        "a\\",
+        "[a.b]",
+        "[z-a]",
+        "[^a]",
+        "[ab-d]",
+        "[a-z0-9]",
+        "[-a]",
+        "[a-]",
+    ],
+)
 def test_a_rule_of_an_unknown_form_is_in_doubt(pattern):
     assert protects(pattern, "main") is None
 
@@ -43,6 +60,8 @@ def test_a_rule_of_an_unknown_form_is_in_doubt(pattern):
         ("*", "main", False),
         ("**", "main", False),
         ("{main,dev}", "main", False),
+        ("v[a-z0-9]", "v1", True),
+        ("v[a-]", "va", None),
         ("[", "main", None),
         ("v[!0-9]", "va", None),
         ("", "main", False),
