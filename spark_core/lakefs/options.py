@@ -7,6 +7,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from spark_core.errors import SettingsError
+from spark_core.pasted_keys import require_plain
 
 _API = "/api/v1"
 
@@ -76,6 +77,8 @@ class ServerOptions:
                 f"no keys for {self.endpoint}: access_key_id and secret_access_key are both "
                 "needed. Set them in the environment or in the file that the settings name."
             )
+        for name in ("access_key_id", "secret_access_key"):
+            require_plain(getattr(self, name), f"the {name} for {self.endpoint}")
         for name in (
             "connect_timeout",
             "read_timeout",

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import obstore.store
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError, ClientError
 from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
+from spark_core.pasted_keys import require_plain
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.obstore_reads import claim_process
 from spark_core.storage.remote import url_of
@@ -106,18 +108,26 @@ def _session(options: StoreOptions, _process: int) -> boto3.Session:
             aws_session_token=options.s3_session_token,
             profile_name=options.s3_profile,
         )
-        known = session.get_credentials() is not None
+        known = session.get_credentials()
     except BotoCoreError as error:
         raise SettingsError(
             f"the AWS configuration cannot be used ({error})", "Correct it."
         ) from None
-    if not known:
+    if known is None:
         raise SettingsError(
             "no credentials for S3 were found",
             "Set AWS_ACCESS_KEY_ID "
             "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them. "
             "lakegc does not read anonymously.",
         )
+    # Keys that renew themselves were pasted by nobody, and asking for them takes the network.
+    if type(known) is Credentials:
+        for called, key in (
+            ("the access key id for S3", known.access_key),
+            ("the secret access key for S3", known.secret_key),
+            ("the session token for S3", known.token or ""),
+        ):
+            require_plain(key, called)
     return session if options.s3_role_arn is None else assume_role(session, options, _ANY_REGION)
 
 

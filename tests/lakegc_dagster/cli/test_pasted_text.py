@@ -1,0 +1,96 @@
+"""Text that was pasted, cut or made by a program gets a sentence, never a traceback."""
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from tests.support.small_lakefs import SmallLakeFS
+from tests.support.small_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, Bucket, small_s3
+
+SETTINGS = """\
+[server]
+endpoint = "{lakefs}"
+{more}
+[storage]
+s3_endpoint = "{s3}"
+s3_region = "us-east-1"
+allow_http = true
+max_retries = 0
+[repositories.fine]
+"""
+
+
+@pytest.fixture
+def lakegc(tmp_path):
+    """The command line on a server and a store that are in order, under another environment."""
+    with (
+        small_s3(fine=Bucket()) as s3,
+        SmallLakeFS({"fine": "s3://fine/ns"}) as lakefs,
+    ):
+        usual = {
+            **lakefs.env,
+            "LAKEGC_CONFIG": str(tmp_path / "lakegc.toml"),
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        }
+
+        def say(*words, more="", **env):
+            (tmp_path / "lakegc.toml").write_text(
+                SETTINGS.format(lakefs=lakefs.endpoint, s3=s3.endpoint, more=more)
+            )
+            answer = CliRunner().invoke(main, words, env={**usual, **env})
+            assert isinstance(answer.exception, SystemExit | None), answer.exception
+            return answer
+
+        yield say
+
+
+PASTED = [
+    ("\N{EN DASH}", r"U+2013 (EN DASH) as character 5"),
+    ("\N{ZERO WIDTH SPACE}", r"U+200B (ZERO WIDTH SPACE) as character 5"),
+    ("\N{NO-BREAK SPACE}", r"U+00A0 (NO-BREAK SPACE) as character 5"),
+    ("\udce9", r"U+DCE9 (not printable) as character 5"),
+    ("\n", r"U+000A (not printable) as character 5"),
+]
+
+
+@pytest.mark.parametrize(("character", "found"), PASTED)
+@pytest.mark.parametrize("name", ["access_key_id", "secret_access_key"])
+def test_a_key_with_a_character_that_no_key_has_is_named_and_not_shown(
+    lakegc, name, character, found
+):
+    key = f"abcd{character}efghijkl"
+    for command, code in (("runs", 2), ("doctor", 1)):
+        answer = lakegc(command, "fine", **{f"LAKEGC_{name.upper()}": key})
+        shown = " ".join(answer.output.split())
+        assert answer.exit_code == code, answer.output
+        assert f"{name} for http://127.0.0.1" in shown
+        assert "abcd" not in shown
+        assert "efgh" not in shown
+        assert command == "doctor" or (found in shown and "Copy the key again" in shown)
+
+
+def test_so_is_one_in_a_file_of_credentials(lakegc, tmp_path):
+    (tmp_path / "keys.yaml").write_text(
+        "credentials:\n  access_key_id: AKIA\N{EN DASH}KEY\n  secret_access_key: abcdefgh\n",
+        encoding="utf-8",
+    )
+    none = {"LAKEGC_ACCESS_KEY_ID": "", "LAKEGC_SECRET_ACCESS_KEY": ""}
+    answer = lakegc("runs", "fine", more='credentials_file = "keys.yaml"', **none)
+    assert answer.exit_code == 2
+    assert "has U+2013 (EN DASH) as character 5, and keys are plain ASCII" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("AWS_ACCESS_KEY_ID", "the access key id for S3"),
+        ("AWS_SECRET_ACCESS_KEY", "the secret access key for S3"),
+        ("AWS_SESSION_TOKEN", "the session token for S3"),
+    ],
+)
+def test_so_is_one_of_the_store(lakegc, name, called):
+    answer = lakegc("hold", "list", "fine", **{name: "abcd\udce9efghijkl"})
+    assert answer.exit_code == 2
+    assert f"{called} has U+DCE9 (not printable) as character 5" in answer.stderr
+    assert "abcd" not in answer.output
