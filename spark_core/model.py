@@ -13,6 +13,8 @@ _RUN_KEY = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z")
 # The first and the last second that `datetime` holds.
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _RUN_KEY_FORMAT = "%Y-%m-%dT%H-%M-%SZ"
+# lakeFS's own dates begin here. Rules count back from a run key, and years that small end.
+_FIRST_RUN_KEY = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -137,13 +139,20 @@ class RunKey:
         """Read a run key.
 
         Raises:
-            SettingsError: If the text is not `YYYY-MM-DDTHH-MM-SSZ`.
+            SettingsError: If the text is not `YYYY-MM-DDTHH-MM-SSZ`, or is before 1970.
         """
         if _RUN_KEY.fullmatch(text):
             try:
-                return cls(datetime.strptime(text, _RUN_KEY_FORMAT).replace(tzinfo=UTC))
+                instant = datetime.strptime(text, _RUN_KEY_FORMAT).replace(tzinfo=UTC)
             except ValueError:
                 pass  # An impossible date in the right shape gets the same refusal below.
+            else:
+                if instant >= _FIRST_RUN_KEY:
+                    return cls(instant)
+                raise SettingsError(
+                    f"run key {text!r} is before 1970, when lakeFS's time begins",
+                    "Look at the year.",
+                )
         raise SettingsError(
             f"run key {text!r} is not an instant like 2026-11-20T02-00-00Z (UTC, dashes instead of "
             "colons)."

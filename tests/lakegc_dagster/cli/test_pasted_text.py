@@ -94,3 +94,19 @@ def test_so_is_one_of_the_store(lakegc, name, called):
     assert answer.exit_code == 2
     assert f"{called} has U+DCE9 (not printable) as character 5" in answer.stderr
     assert "abcd" not in answer.output
+
+
+@pytest.mark.parametrize(
+    "command", [("mark", "fine", "--run"), ("report", "fine", "--run"), ("sweep", "fine", "--run")]
+)
+@pytest.mark.parametrize("key", ["0001-01-01T00-00-00Z", "1969-12-31T23-59-59Z"])
+def test_a_run_key_before_all_time_is_refused(lakegc, command, key):
+    answer = lakegc(*command, key)
+    assert answer.exit_code == 2
+    assert f"run key '{key}' is before 1970, when lakeFS's time begins" in answer.stderr
+
+
+def test_the_first_run_key_is_looked_for_like_any_other(lakegc):
+    answer = lakegc("report", "fine", "--run", "1970-01-01T00-00-00Z")
+    assert answer.exit_code == 1
+    assert "there is no run 1970-01-01T00-00-00Z of fine" in answer.stderr
