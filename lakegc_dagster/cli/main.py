@@ -41,6 +41,7 @@ from lakegc_dagster.cli.runs import Ended, closing_table, runs, show_price, show
 from lakegc_dagster.cli.what_if import what_if
 from spark_core import __version__, lakegc_keys
 from spark_core.errors import SettingsError
+from spark_core.plain_text import visible
 
 # The objects of imported libraries stay. With Python's default of 700, a quarter of their import
 # time goes to the garbage collector.
@@ -54,7 +55,24 @@ if TYPE_CHECKING:
     from spark_core.run import Run
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Refuses words that are no text before any command sees them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an argument with bytes that are not UTF-8, which Python reads as half letters."""
+        for given in args:
+            if any("\ud800" <= letter <= "\udfff" for letter in given):
+                raise click.UsageError(
+                    f"{visible(given)} is not text in UTF-8. Nothing was done; write it in UTF-8.",
+                    ctx,
+                )
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="lakegc")
 def main() -> None:
     """Collect the garbage of lakeFS repositories: find it, show it, prove it, delete it.

@@ -1,5 +1,10 @@
 """Text that was pasted, cut or made by a program gets a sentence, never a traceback."""
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -110,3 +115,40 @@ def test_the_first_run_key_is_looked_for_like_any_other(lakegc):
     answer = lakegc("report", "fine", "--run", "1970-01-01T00-00-00Z")
     assert answer.exit_code == 1
     assert "there is no run 1970-01-01T00-00-00Z of fine" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hold", "add", "fine", "imports", "--prefix", "data/\udcff/"),
+        ("hold", "add", "fine", "imports", "--prefix", "data/x/", "--why", "caf\udce9"),
+        ("explain", "fine", "caf\udce9"),
+        ("certificate", "fine", "2026-01-01T00-00-00Z", "--path", "caf\udce9/"),
+        ("runs", "caf\udce9"),
+        ("caf\udce9",),
+    ],
+)
+def test_a_word_that_is_not_utf_8_is_refused(lakegc, words):
+    answer = lakegc(*words)
+    assert answer.exit_code == 2
+    assert re.search(r"\\udc.*is not text in UTF-8\. Nothing was done", answer.stderr)
+
+
+def test_so_it_is_when_a_shell_passes_its_bytes():
+    command = [sys.executable, "-m", "lakegc_dagster.cli.main", "hold", "add", "fine", "imports"]
+    answer = subprocess.run(
+        [*command, "--prefix", b"data/\xff/"],
+        check=False,
+        env={**os.environ, "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert answer.returncode == 2
+    assert r"data/\udcff/ is not text in UTF-8" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_word_in_any_language_is_text(lakegc):
+    answer = lakegc("hold", "add", "fine", "imports", "--prefix", "data/größe-大きさ/")
+    assert "there is no object below 'data/größe-大きさ/'" in answer.stderr
