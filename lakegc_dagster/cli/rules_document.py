@@ -6,11 +6,11 @@ References:
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import SettingsError
+from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
     from spark_core.model import RetentionRules
@@ -49,7 +49,7 @@ def read(path: Path, *, longest_days: int) -> RetentionRules:
     from spark_core.model import RetentionRules
 
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = read_json(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise SettingsError(f"{path} cannot be read ({problem.strerror}).") from None
     except ValueError as problem:

@@ -18,6 +18,7 @@ from lakegc_dagster.settings import Settings
 from spark_core import errors
 from spark_core.checks import ADVISORY
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
     from lakegc_dagster.notices.messages import Message
@@ -125,7 +126,7 @@ def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
         from lakegc_dagster.overview import overview
 
         statuses = [past.status for past in overview(settings, newest=_NEWEST)]
-        sent_before = frozenset(json.loads(context.cursor or "[]"))
+        sent_before = frozenset(read_json(context.cursor or "[]"))
         due = due_messages(statuses, datetime.now(UTC))
         # Where sending fails, those who were told are told again: twice is better than never.
         for name, message in due.items():

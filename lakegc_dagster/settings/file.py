@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from spark_core.errors import SettingsError
+from spark_core.json_and_toml import read_json, read_toml
 
 PREFIX = "LAKEGC__"
 
@@ -74,10 +73,10 @@ def read(path: Path | None, env: Mapping[str, str], model: type[BaseModel]) -> S
     if path is not None:
         try:
             text = path.read_text(encoding="utf-8")
-            document = tomllib.loads(text)
+            document = read_toml(text)
         except OSError as problem:
             raise SettingsError(f"{path} cannot be read ({problem.strerror}).") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        except ValueError as problem:
             raise SettingsError(f"{path} is not TOML: {problem}", "Mend that line.") from None
     source = Source(path, text, document)
     _refuse_secrets(source)
@@ -190,7 +189,7 @@ def _value(annotation: Any, text: str) -> Any:
     if str in {annotation, *get_args(annotation)} and get_origin(annotation) not in {dict, list}:
         return text
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError:
         return text
 
@@ -229,10 +228,8 @@ def _line_of(text: str, loc: Place) -> int | None:
             continue
         try:
             # The parser itself shows what a header or a key names, with quotes, dots and spaces.
-            named = _only_path(
-                tomllib.loads(written if header else f"{written.partition('=')[0]} = 0")
-            )
-        except tomllib.TOMLDecodeError:
+            named = _only_path(read_toml(written if header else f"{written.partition('=')[0]} = 0"))
+        except ValueError:
             # A line of a list or a string that spans several lines.
             continue
         if header:

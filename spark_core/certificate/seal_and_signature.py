@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from spark_core.errors import CorruptTableError, LakegcError, SettingsError, VerdictError
+from spark_core.json_and_toml import read_json
 from spark_core.records.manifest import Manifest
 from spark_core.records.verdict_document import Verdict
 
@@ -107,7 +108,7 @@ def read(data: bytes, name: str) -> dict[str, Any]:
         VerdictError: If it is not a certificate, or of another format.
     """
     try:
-        document: dict[str, Any] = json.loads(data)
+        document: dict[str, Any] = read_json(data)
         kind, written = document.get("kind"), document.get("format")
     except (ValueError, AttributeError):
         kind = written = None

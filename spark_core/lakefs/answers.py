@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from spark_core.addresses.xids import XID
 from spark_core.errors import IncompleteReadError
 from spark_core.graveler import Timestamp
+from spark_core.json_and_toml import read_json
 from spark_core.lakefs.calls import Answer, Call
 
 _XID = re.compile(XID)
@@ -38,7 +38,7 @@ class Body:
     def of(cls, call: Call, answer: Answer) -> Body:
         """Decode the body of an answer."""
         try:
-            return cls(call, json.loads(answer.body))
+            return cls(call, read_json(answer.body))
         except ValueError:
             raise unreadable(
                 call, "something that is no JSON; is endpoint a lakeFS server?"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from spark_core.errors import NotFoundError, RepositoryStateError
+from spark_core.json_and_toml import read_json
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import UNKNOWN_REPOSITORY, Answer, Call
 from spark_core.lakefs.failures import NoSuchCallError
@@ -118,7 +118,7 @@ class BranchReads:
             call, self._repositories.get_branch_protection_rules_with_http_info, repository_id
         )
         try:
-            rules = json.loads(answer.body)
+            rules = read_json(answer.body)
         except ValueError:
             raise unreadable(call, "something that is no JSON") from None
         if not isinstance(rules, list):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+
+from spark_core.json_and_toml import read_json
 
 # The server's own words, where the meaning of an answer depends on them.
 UNKNOWN_ENDPOINT = "invalid API endpoint"
@@ -51,7 +52,7 @@ class Answer:
     def message(self) -> str:
         """The server's own error message; empty if the body is not its JSON."""
         try:
-            value = json.loads(self.body)
+            value = read_json(self.body)
         except ValueError:
             return ""
         message = value.get("message") if isinstance(value, dict) else None

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+from spark_core.json_and_toml import read_json
+
 # Blanks of JSON, and a number, a word or whatever else stands there until the next mark.
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _BARE = re.compile(r"[^\s,:\[\]{}\"]+")
@@ -182,8 +184,8 @@ def _json_word(place: Place, word: str) -> Any:
     if _WHOLE.fullmatch(word) and len(word) <= _LONGEST_NUMBER:
         return int(word)
     try:
-        json.loads(word)
-    except (ValueError, RecursionError):
+        read_json(word)
+    except ValueError:
         raise UnreadableError(place, f"{word[:40]!r} is no value of JSON") from None
     return Other(word)
 
@@ -202,8 +204,10 @@ def _yaml(text: str) -> Value:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         raise UnreadableError(mark and _mark(mark), str(problem.problem)) from None
-    except (yaml.YAMLError, RecursionError) as problem:
+    except yaml.YAMLError as problem:
         raise UnreadableError(None, str(problem).splitlines()[0]) from None
+    except RecursionError:
+        raise UnreadableError(None, f"values are nested deeper than {_DEEPEST}") from None
     if node is None:
         raise UnreadableError(Place(1, 1), "there is nothing in it")
     return _of_node(node, 0)

@@ -22,6 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from spark_core.errors import OF_A_RUN, CorruptTableError, LakegcError, VerdictError
+from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -118,7 +119,7 @@ class Document:
             **_stored({field.name: getattr(self, field.name) for field in fields(self)}, self),
         }
         # Written and read back once, so that the digest is of the values that a reader finds.
-        document: dict[str, Any] = json.loads(json.dumps(found, default=_plain))
+        document: dict[str, Any] = read_json(json.dumps(found, default=_plain))
         return document
 
     def to_json(self) -> bytes:
@@ -220,7 +221,7 @@ def _checked(
 ) -> tuple[dict[str, Any], str | None]:
     """Return a document without format and digest, and its digest, if its bytes are unchanged."""
     try:
-        document = json.loads(data)
+        document = read_json(data)
         stored_digest = document.pop(_DIGEST, None)
         written = document["format"]
     except (ValueError, KeyError, TypeError, AttributeError) as problem:

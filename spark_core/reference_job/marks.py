@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
+from spark_core.json_and_toml import read_json
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import dealt, read_partitions
 from spark_core.storage import ObjectStore
@@ -82,7 +83,7 @@ class Summary:
             CorruptTableError: If a field is missing or of another type.
         """
         try:
-            document = json.loads(data)
+            document = read_json(data)
             fields = {field: document[field] for field in cls.__dataclass_fields__}
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(
@@ -189,7 +190,7 @@ def _require_own_namespace(store: ObjectStore, key: str, data: bytes) -> None:
     Raises:
         UnsafePlanError: Naming the place.
     """
-    for text in _texts(json.loads(data)):
+    for text in _texts(read_json(data)):
         if "://" in text and not f"{text}/".startswith(store.root):
             raise UnsafePlanError(
                 f"{store.root}{key} speaks of {text[:300].partition('?')[0]!r}, another "

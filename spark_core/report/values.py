@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from spark_core.addresses.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
+from spark_core.json_and_toml import read_json
 from spark_core.plain_text import bytes_text, counted
 
 __all__ = [
@@ -344,7 +345,7 @@ class Report:
             CorruptTableError: If it is not a report of this format.
         """
         try:
-            document = json.loads(data)
+            document = read_json(data)
             if document.pop("format") not in cls.FORMATS:
                 raise CorruptTableError(name, None, f"not a report of format {cls.FORMAT}", _WAY_ON)
             for field in ("listed", "expired"):

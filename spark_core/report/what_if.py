@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError
+from spark_core.json_and_toml import read_json
 from spark_core.model import RunKey
 from spark_core.report.values import Group
 from spark_core.storage import ObjectStore
@@ -57,7 +58,7 @@ class WhatIfCurve:
             CorruptTableError: If it is not of this format.
         """
         try:
-            found = json.loads(data)
+            found = read_json(data)
             if found["format"] != cls.FORMAT or len(found["days"]) != len(found["free"]):
                 raise CorruptTableError(
                     name, None, f"not an answer of format {cls.FORMAT}", _WAY_ON

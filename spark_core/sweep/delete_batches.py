@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from spark_core import schemas
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.json_and_toml import read_json
 from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
@@ -136,7 +137,7 @@ class Tally:
     @classmethod
     def from_json(cls, text: str) -> Tally:
         """Read it back."""
-        objects, size_bytes, left, retries = json.loads(text)
+        objects, size_bytes, left, retries = read_json(text)
         return cls(
             Counter(objects),
             Counter(size_bytes),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +21,7 @@ from google.oauth2 import service_account
 from requests.adapters import HTTPAdapter
 
 from spark_core.errors import SettingsError
+from spark_core.json_and_toml import read_json
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.gcs.errors import is_passing
 from spark_core.storage.gcs.reads import ObjectReader, open_reader
@@ -169,7 +169,7 @@ def _credentials(options: StoreOptions) -> Any:
 
 def _from_content(content: str) -> Any:
     """Make credentials from a key file: of a service account, or of a person who logged in."""
-    document = json.loads(content)
+    document = read_json(content)
     kind = document.get("type") if isinstance(document, dict) else None
     if kind == "service_account":
         return service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from spark_core.errors import SettingsError
+from spark_core.json_and_toml import read_json
 from spark_core.storage.contract import StoreOptions
 
 _GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -34,7 +34,7 @@ def carried(options: StoreOptions, env: Mapping[str, str]) -> dict[str, Any]:
         return {}
     try:
         content = path.read_text()
-        kind = json.loads(content).get("type")
+        kind = read_json(content).get("type")
     except (OSError, ValueError, AttributeError) as problem:
         # The decoder's own words would quote the file.
         reason = problem.strerror if isinstance(problem, OSError) else "it is not a JSON object"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from urllib3.exceptions import HTTPError
 
 from spark_core.errors import PermissionDeniedError
+from spark_core.json_and_toml import read_json
 from spark_core.storage import failures
 from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
@@ -85,7 +85,7 @@ def reason_of(body: bytes) -> str:
     if (code := _CODE.search(body)) is not None:
         return code[1].decode()
     try:
-        errors = json.loads(body)["error"]["errors"]
+        errors = read_json(body)["error"]["errors"]
         reason = errors[0]["reason"]
     except (ValueError, LookupError, TypeError):
         return ""

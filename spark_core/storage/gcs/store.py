@@ -9,13 +9,13 @@ its answer counts.
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO, TypeVar
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError, SettingsError
+from spark_core.json_and_toml import read_json
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import Answer
@@ -342,6 +342,6 @@ class GcsStore(OrderedRemoteStore[Clients]):
 def _json(answer: Any) -> Any:
     """Read a body as JSON; None if it is no JSON, and so no answer of GCS."""
     try:
-        return json.loads(answer.content)
+        return read_json(answer.content)
     except ValueError:
         return None

@@ -7,13 +7,13 @@ References:
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from spark_core.errors import CorruptTableError
+from spark_core.json_and_toml import read_json
 
 OF_AN_INVENTORY = (
     "Compare it with what S3 delivered; wait for the next inventory, or list the store "
@@ -120,7 +120,7 @@ def read_manifest(content: bytes, place: str) -> Inventory:
         CorruptTableError: If it is no manifest of an S3 Inventory.
     """
     try:
-        found = json.loads(content)
+        found = read_json(content)
         return _inventory(found, place)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         problem = f"no manifest of an S3 Inventory ({type(error).__name__}: {error})"

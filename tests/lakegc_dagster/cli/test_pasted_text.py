@@ -152,3 +152,46 @@ def test_so_it_is_when_a_shell_passes_its_bytes():
 def test_a_word_in_any_language_is_text(lakegc):
     answer = lakegc("hold", "add", "fine", "imports", "--prefix", "data/größe-大きさ/")
     assert "there is no object below 'data/größe-大きさ/'" in answer.stderr
+
+
+DEEP = [(200, "a depth that Python itself reads"), (100_000, "a depth that ends its stack")]
+
+
+@pytest.mark.parametrize("depth", [depth for depth, _ in DEEP], ids=[why for _, why in DEEP])
+class TestDeepNesting:
+    """Brackets in brackets: a file that a program wrote wrongly, or somebody's joke."""
+
+    def test_in_rules(self, lakegc, tmp_path, depth):
+        file = tmp_path / "rules.json"
+        file.write_text('{"default_retention_days": ' + "[" * depth + "]" * depth + "}")
+        answer = lakegc("rules", "set", "fine", "--file", str(file))
+        assert answer.exit_code == 2
+        assert f"{file} is not JSON (values are nested deeper than 100)" in answer.stderr
+
+    @pytest.mark.parametrize("begin", ["- ", '{"a": '])
+    def test_in_a_policy(self, lakegc, tmp_path, depth, begin):
+        file = tmp_path / "policy"
+        file.write_text(begin * min(depth, 2_000) + "1")
+        answer = lakegc("retention", "set", "fine", "--policy-file", str(file))
+        assert answer.exit_code == 2
+        assert "values are nested deeper than 20" in answer.stderr
+
+    def test_in_settings(self, lakegc, depth):
+        answer = lakegc("runs", "fine", more="tries = " + "[" * depth + "]" * depth)
+        assert answer.exit_code == 2
+        assert "is not TOML: values are nested deeper than 100" in answer.stderr
+
+    def test_in_a_variable_of_the_settings(self, lakegc, depth):
+        answer = lakegc(
+            "runs", "fine", LAKEGC__SERVER__READ_TIMEOUT_SECONDS="[" * depth + "]" * depth
+        )
+        assert answer.exit_code == 2
+        assert "READ_TIMEOUT_SECONDS: [server] read_timeout_seconds" in answer.stderr
+
+    def test_in_a_certificate(self, lakegc, tmp_path, depth):
+        file = tmp_path / "certificate.json"
+        head = '{"kind": "lakegc certificate", "format": 1, "gone": '
+        file.write_text(head + "[" * depth + "]" * depth + "}")
+        answer = lakegc("verify", str(file))
+        assert answer.exit_code == 1
+        assert f"{file} is not a certificate of lakegc" in answer.stderr

@@ -1,0 +1,61 @@
+"""Read JSON and TOML that others wrote: whatever cannot be read is a ValueError.
+
+Brackets that are nested deep enough end Python's stack instead, wherever they are first read,
+compared or written again.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+# Nothing that lakeFS, a store or lakegc writes is nested deeper than ten.
+DEEPEST = 100
+_NESTING = (dict, list)
+
+
+def read_json(text: str | bytes) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: If it is no JSON, or is nested deeper than `DEEPEST`.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    _require_shallow(found)
+    return found
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Read TOML.
+
+    Raises:
+        ValueError: If it is no TOML, or is nested deeper than `DEEPEST`.
+    """
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    _require_shallow(found)
+    return found
+
+
+def _require_shallow(found: Any) -> None:
+    level = [[found]]
+    for _ in range(DEEPEST + 1):
+        level = [
+            list(each.values()) if type(each) is dict else each
+            for outer in level
+            for each in outer
+            if type(each) in _NESTING
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"values are nested deeper than {DEEPEST}")
