@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from spark_core.certificate import parts
 from spark_core.errors import CorruptTableError, LakegcError, SettingsError, VerdictError
 from spark_core.json_and_toml import read_json
 from spark_core.records.manifest import Manifest
@@ -105,7 +106,7 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     """Read a certificate.
 
     Raises:
-        VerdictError: If it is not a certificate, or of another format.
+        VerdictError: If it is not a certificate, is of another format, or lacks a part.
     """
     try:
         document: dict[str, Any] = read_json(data)
@@ -119,6 +120,7 @@ def read(data: bytes, name: str) -> dict[str, Any]:
             f"{name} is a certificate in format {written!r}, this lakegc reads {FORMAT}",
             "Use the lakegc that wrote it.",
         )
+    parts.require(data, name)
     return document
 
 

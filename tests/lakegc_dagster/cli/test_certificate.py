@@ -252,6 +252,37 @@ def test_a_certificate_that_was_sealed_anew_still_has_to_fit_its_own_proof(place
         assert text in answer.stdout
 
 
+def test_a_certificate_that_was_sealed_anew_without_a_part_is_refused_by_its_name(place):
+    _, made = place.certify("--path", GONE)
+    one = made["path"]["objects"][0]
+    lacking = {name: {**made} for name in made if name not in {"kind", "format", "path"}}
+    for name, left in lacking.items():
+        del left[name]
+    for name in made["path"]:
+        left = {key: value for key, value in made["path"].items() if key != name}
+        lacking[name] = {**made, "path": left}
+    for name in one:
+        left = {key: value for key, value in one.items() if key != name}
+        lacking[name] = {**made, "path": {**made["path"], "objects": [left]}}
+    wrong = {
+        "statement": 7,
+        "gone": "yes",
+        "held_by": [1],
+        "outcomes": [],
+        "path": "all",
+        "run": [],
+    }
+    forms = [(name, {**made, name: value}) for name, value in wrong.items()]
+    forms.append(("hex escape", {**made, "statement": "\ud800"}))
+    for name, left in [*lacking.items(), *forms]:
+        forged = left if name == "sha256" else _resealed(left)
+        for more in ((), ("--store",)):
+            answer = place.verify(forged, *more)
+            assert isinstance(answer.exception, SystemExit), (name, answer.exception)
+            assert answer.exit_code == 1, name
+            assert name in answer.output
+
+
 def test_the_store_finds_out_a_certificate_of_other_tables(place):
     _, made = place.certify()
     report = made["deletion_report"]
