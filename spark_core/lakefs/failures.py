@@ -30,6 +30,9 @@ from spark_core.lakefs.options import ServerOptions
 from spark_core.plain_text import visible
 
 _MESSAGE_SHOWN = 300
+# Characters that are searched for secrets: the text of somebody's hook is as long as he likes, and
+# the search takes the square of its length.
+_MESSAGE_READ = 10 * _MESSAGE_SHOWN
 # Secrets in a store's URL or a header. Of a signed URL only the name of the parameter is shown.
 _SIGNED = re.compile(
     r"((?:\b(?:basic|bearer)\s+)|(?:\b(?:x-(?:amz|goog)-[a-z-]+|sig|se|sp|signature"
@@ -124,7 +127,8 @@ class ServerErrors:
         """Shorten foreign text for a message, and remove the keys and any signature."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        text = visible(" ".join(_SIGNED.sub(r"\1***", text).split()))
+        text = _SIGNED.sub(r"\1***", text[:_MESSAGE_READ])
+        text = visible(" ".join(text.split()))
         return text if len(text) <= _MESSAGE_SHOWN else f"{text[:_MESSAGE_SHOWN]}..."
 
     @property

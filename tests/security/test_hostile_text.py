@@ -156,6 +156,18 @@ def test_nothing_on_the_console_drives_the_terminal(terminal, monkeypatch):
     assert "\x1b]8;" not in stream.getvalue()
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("word", ["a-", "x-amz-", "token"])
+def test_an_endless_answer_is_shown_at_once_and_without_the_keys(word):
+    errors = ServerErrors(
+        ServerOptions("http://127.0.0.1:1", "AKIA0123456789", "s3cret+0123456789")
+    )
+    assert errors.shown(word * 500_000).startswith(word)
+    for before in range(2_980, 3_001):
+        said = errors.shown(" " * before + "s3cret+0123456789 of AKIA0123456789")
+        assert not re.search("s3|AKIA", said)
+
+
 def test_an_error_that_quotes_a_hostile_address_or_answer_can_be_shown():
     namespace = Namespace.parse("s3://bucket/repo")
     with pytest.raises(AddressError) as refusal:
