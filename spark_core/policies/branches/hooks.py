@@ -82,7 +82,10 @@ def _patterns(text: str) -> tuple[str, ...] | None:
     patterns: list[str] = []
     for event in events.values():
         branches = (event.get("branches") if isinstance(event, dict) else None) or []
-        if not isinstance(branches, list) or not all(isinstance(each, str) for each in branches):
+        if not isinstance(branches, list) or len(patterns) + len(branches) > MOST_BYTES:
+            # More than the file has letters: aliases that repeat one long list for each event.
+            return None
+        if not all(isinstance(each, str) for each in branches):
             return None
         patterns += branches
-    return tuple(patterns)
+    return tuple(dict.fromkeys(patterns))

@@ -70,3 +70,16 @@ def test_a_pattern_of_an_unknown_form_may_name_any_branch():
 
 def test_an_event_without_branches_names_none():
     assert names(b"on: {pre-merge: , post-merge: {}}", "dev") is None
+
+
+@pytest.mark.timeout(60)
+def test_a_list_that_is_repeated_for_each_event_may_name_any_branch():
+    repeated = "".join(f"  e{number}: {{branches: *all}}\n" for number in range(4_000))
+    data = f"on:\n  e: {{branches: &all [{'a*,' * 4_000}]}}\n{repeated}"
+    assert "cannot be read as YAML" in names(data.encode(), "dev")
+
+
+def test_a_list_that_two_events_share_is_read():
+    data = b"on:\n  pre-merge: {branches: &all [rel-*]}\n  pre-commit: {branches: *all}\n"
+    assert "names it (rel-*)" in names(data, "rel-7")
+    assert names(data, "dev") is None
