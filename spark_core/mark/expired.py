@@ -29,6 +29,7 @@ from spark_core.mark.optimized.base import saves
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.optimized.save import save
 from spark_core.mark.policy_rows import PolicyRows
+from spark_core.mark.since_base.brought_back import only_in_expired_commits
 from spark_core.mark.sizes import (
     HeadEntries,
     absent,
@@ -151,7 +152,13 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             left.merge(of_policy)
         if listing.comparable is None:
             expired = writing.parts_of(left.receipts)
-            more["audit"] = audit(run, mark.uncommitted, mark.committed, expired)
+            more["audit"] = audit(
+                run,
+                mark.uncommitted,
+                mark.committed,
+                expired,
+                partial(only_in_expired_commits, run, mark.commits),
+            )
         enclosed = () if explained.manifest is None else (explained.manifest,)
         return decided, left, {**more, **explained.figures}, enclosed
 

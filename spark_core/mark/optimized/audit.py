@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import lakegc_keys, schemas
-from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.mark.optimized.candidates import among
 from spark_core.model import RunKey
@@ -65,6 +65,7 @@ def audit(
     staged: StoredTable,
     committed: StoredTable,
     expired: Sequence[Part],
+    only_in_expired_commits: Callable[[RunKey, Any], Any],
 ) -> AuditFigures | None:
     """Compare what the optimized runs deleted, and did not name, with what a full run finds.
 
@@ -75,6 +76,8 @@ def audit(
         staged: Table 2.
         committed: Table 4.
         expired: Files of table 5.
+        only_in_expired_commits: Gets a run and hashes of what it deleted and commits reach now;
+            returns those of them that only expired commits had then.
 
     Returns:
         The figures; None if there was no optimized run since the last full one.
@@ -82,28 +85,33 @@ def audit(
     optimized = since_last_full(run)
     if not optimized:
         return None
-    deleted = sorted_once(
-        np.concatenate(
-            [
-                np.empty(0, np.int64),
-                *(hashed(some).to_numpy() for key in optimized for some in _deleted(run, key)),
-            ]
+    none = np.empty(0, np.int64)
+    of_each = {
+        key: sorted_once(
+            np.concatenate([none, *(hashed(some).to_numpy() for some in _deleted(run, key))])
         )
-    )
-    alive = among(
-        run,
-        [
-            *((part, schemas.COMMITTED_ADDRESSES) for part in committed.manifest.parts),
-            *((part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.manifest.parts),
-        ],
-        deleted,
-    )
+        for key in optimized
+    }
+    of_each = {key: hashes for key, hashes in of_each.items() if len(hashes)}
+    deleted = sorted_once(np.concatenate([none, *of_each.values()]))
+    parts = [(part, schemas.COMMITTED_ADDRESSES) for part in committed.manifest.parts]
+    reached = among(run, parts, deleted)
+    parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.manifest.parts]
+    lost = [is_staged := among(run, parts, deleted)]
+    for key, hashes in of_each.items():
+        came = reached[are_among(reached, hashes) & ~are_among(reached, is_staged)]
+        if len(came):
+            lost.append(came[~are_among(came, only_in_expired_commits(key, came))])
+    alive = sorted_once(np.concatenate(lost))
+    brought_back = reached[~are_among(reached, alive)]
     missed = _missed(run, optimized[-1], expired)
     return AuditFigures(
-        runs=tuple(map(str, optimized)),
+        runs=tuple(map(str, of_each)),
         deleted_objects=len(deleted),
         alive_objects=len(alive),
-        alive_named=_named(run, optimized, alive),
+        alive_named=_named(run, of_each, alive),
+        brought_back_objects=len(brought_back),
+        brought_back_named=_named(run, of_each, brought_back),
         missed_objects=missed[0],
         missed_bytes=missed[1],
     )
@@ -135,11 +143,11 @@ def _journaled(run: Run, key: RunKey) -> Iterator[pa.RecordBatch]:
     yield from (journal.read(part) for part in journal.parts() if part.kind == "outcome")
 
 
-def _named(run: Run, optimized: Sequence[RunKey], alive: Any) -> tuple[str, ...]:
+def _named(run: Run, optimized: Iterable[RunKey], hashes: Any) -> tuple[str, ...]:
     found: set[str] = set()
-    for key in optimized if len(alive) else ():
+    for key in optimized if len(hashes) else ():
         for names in _deleted(run, key):
-            chosen = np.isin(hashed(names).to_numpy(), alive)
+            chosen = are_among(hashed(names).to_numpy(), hashes)
             found.update(names.filter(pa.array(chosen)).to_pylist())
     return tuple(sorted(found)[:_NAMED])
 

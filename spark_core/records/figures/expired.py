@@ -82,10 +82,12 @@ class AuditFigures(Figures):
     """The optimized runs since the last full one, by what this full run finds.
 
     Attributes:
-        runs: Their keys.
+        runs: Keys of those that deleted something.
         deleted_objects: Objects that they deleted ...
-        alive_objects: ... those of them that something refers to ...
+        alive_objects: ... those of them that something refers to, except those brought back ...
         alive_named: ... and some of their addresses.
+        brought_back_objects: Those that only expired commits had then, and retained ones now ...
+        brought_back_named: ... and some of their addresses.
         missed_objects: Objects that may go now, and that the last of them did not name although
             they were old enough ...
         missed_bytes: ... and their bytes.
@@ -95,6 +97,8 @@ class AuditFigures(Figures):
     deleted_objects: int = 0
     alive_objects: int = 0
     alive_named: tuple[str, ...] = ()
+    brought_back_objects: int = 0
+    brought_back_named: tuple[str, ...] = ()
     missed_objects: int = 0
     missed_bytes: int = 0
 
