@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pyarrow as pa
+
 from spark_core.mark.commits import retained_commits
 from spark_core.mark.committed import committed_addresses
 from spark_core.mark.expired import Mark, expired_addresses
+from spark_core.mark.needed_tables import telling_who_needs
 from spark_core.mark.optimized import base
 from spark_core.mark.since_base.committed import committed_since
 from spark_core.mark.slices import namespace_slices
@@ -35,9 +38,10 @@ __all__ = [
 
 def _committed(run: Run, commits: StoredTable) -> Draft:
     begun_from = base.of(run)
-    if begun_from is None:
-        return committed_addresses(run, commits)
-    return committed_since(run, commits, begun_from)
+    with telling_who_needs(run, lambda: pa.Table.from_batches(commits.batches())):
+        if begun_from is None:
+            return committed_addresses(run, commits)
+        return committed_since(run, commits, begun_from)
 
 
 _MAKERS: Mapping[TableSpec, Callable[..., Draft]] = {

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from spark_core import schemas
 from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.mark.commits import ReadCommits, read_commits
+from spark_core.mark.needed_tables import telling_who_needs
 from spark_core.mark.range_entries import read_ranges
 from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.records import tables
@@ -73,7 +74,8 @@ class Committed:
         began = run.now()
         commits = read_commits(run, prefix)
         _require_commits(run, commits)
-        reached = _Reached.read(run, prefix, mark, _retained(commits), known)
+        with telling_who_needs(run, lambda: commits.table):
+            reached = _Reached.read(run, prefix, mark, _retained(commits), known)
         return cls(began, commits, reached.known, reached.figures)
 
 
