@@ -29,6 +29,7 @@ from spark_core.mark.optimized.base import saves
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.optimized.save import save
 from spark_core.mark.policy_rows import PolicyRows
+from spark_core.mark.ranges import TableReader, entries_of_heads
 from spark_core.mark.since_base.brought_back import only_in_expired_commits
 from spark_core.mark.sizes import (
     HeadEntries,
@@ -453,6 +454,11 @@ def _twins(
     """
     slices, commits = mark.slices.manifest, mark.commits.manifest
     since_when = Heads.of(commits)
+
+    def entries_of() -> Mapping[str, int]:
+        table = pa.Table.from_batches(mark.commits.batches(), schemas.RETAINED_COMMITS)
+        return entries_of_heads(TableReader.of(run, ListedFigures.of(slices).table_prefix), table)
+
     return twins.find(
         run,
         candidates,
@@ -461,6 +467,8 @@ def _twins(
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
         objects=ListedFigures.of(slices).all_objects,
+        entries_of=entries_of,
+        staged=mark.uncommitted.manifest.rows,
         staged_names=staged_names,
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
@@ -100,6 +101,30 @@ class TableReader:
         name = self.name(table_id)
         known = self.store.small_files.get(name)
         return self.store.read(name) if known is None else known
+
+
+def entries_of_heads(reader: TableReader, commits: pa.Table) -> Mapping[str, int]:
+    """Count the entries of each branch head, by commit id; each metarange is read once.
+
+    Args:
+        reader: The store, and where its tables lie.
+        commits: Columns of `schemas.RETAINED_COMMITS`.
+    """
+    heads = commits.filter(commits["is_head"])
+
+    def read(id_: str) -> Iterator[pa.RecordBatch]:
+        found = graveler.read_metarange(reader.read(id_), name=reader.name(id_), expected_id=id_)
+        entries = pc.sum(found.column("count")).cast(pa.int64())
+        yield pa.record_batch([[id_], pa.array([entries.as_py() or 0])], ["id", "entries"])
+
+    ids = sorted(set(heads["metarange_id"].to_pylist()) - {""})
+    counts = {
+        row["id"]: row["entries"]
+        for batch in interleaved(ids, read, threads=reader.threads)
+        for row in batch.to_pylist()
+    }
+    pairs = zip(heads["commit_id"].to_pylist(), heads["metarange_id"].to_pylist(), strict=True)
+    return {commit_id: counts.get(metarange, 0) for commit_id, metarange in pairs}
 
 
 def distinct_ranges(

@@ -11,8 +11,9 @@ asked about what. Candidates for which the calls do not suffice are kept, and no
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -137,7 +138,9 @@ def find(
     since: Heads,
     *,
     grace: timedelta,
+    entries_of: Callable[[], Mapping[str, int]],
     objects: int = 0,
+    staged: int = 0,
     staged_names: Rows | None = None,
 ) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
@@ -156,7 +159,10 @@ def find(
         heads: The entries of branch heads.
         since: Since when each branch stands on its head.
         grace: The server's grace period.
+        entries_of: Gives the number of entries by commit, of every head. It is read where the calls
+            might not suffice.
         objects: How many objects the repository has; the calls grow with them.
+        staged: Number of entries that are known to be staged on the branches.
         staged_names: Columns address, branch and path: names under which candidates are staged and
             may go all the same, by a retention policy. Any other name keeps them. None for none.
 
@@ -181,7 +187,20 @@ def find(
     limit = run.options.twin_calls
     if limit is None:
         limit = max(LEAST_CALLS, CALLS_OF_A_BRANCH * len(moments), objects // OBJECTS_OF_A_CALL)
-    search = _Search(run, [branch for _, branch in moments], heads, limit, staged_names)
+    branches = [branch for _, branch in moments]
+    commits = [
+        since.branches[branch].commit_id if branch in since.branches else "" for branch in branches
+    ]
+    search = _Search(
+        run,
+        branches,
+        commits,
+        heads,
+        entries_of,
+        limit=limit,
+        staged=staged,
+        staged_names=staged_names,
+    )
     return search.find(
         candidates_of(
             heads.spark,
@@ -222,8 +241,11 @@ class _Search:
     Attributes:
         run: The run.
         branches: All branches; the one on which something can hide the longest comes first.
+        commits: Their heads, in the same order; empty where nobody knows it.
         heads: The entries of branch heads.
+        entries_of: As for `find`.
         limit: Calls and questions that it may make.
+        staged: As for `find`.
         staged_names: As for `find`.
         budget: Calls and questions that are left.
         listed: Branches (by number) whose entries were all seen.
@@ -239,8 +261,11 @@ class _Search:
 
     run: Run
     branches: Sequence[str]
+    commits: Sequence[str]
     heads: HeadEntries
+    entries_of: Callable[[], Mapping[str, int]]
     limit: int
+    staged: int = 0
     staged_names: Rows | None = None
     listed: set[int] = field(default_factory=set)
     unlisted: int | None = None
@@ -330,6 +355,8 @@ class _Search:
             count = doubted.count()
         # The query that decides whether checksums are believed costs most, so it runs last.
         is_least = 0 < count < plan.of_paths and count <= self.budget.left
+        # Their contents may tell nothing. What suffices without them must still suffice then.
+        is_least = is_least and not (plan.fits and plan.calls + count > self.budget.left)
         if not is_least or are_checksums_stated(self.heads) or not self.budget.take(count):
             return suspicion, 0
         store, threads = self.run.store, self.run.options.read_threads
@@ -360,29 +387,49 @@ class _Search:
             suspects.reach.get(number, 0) for number in range(len(self.branches), 0, -1)
         )
         of_branch = list(from_last)[::-1]
-        if not candidates.dishonest and sum(of_branch) <= PAGE:
-            return _Plan(
-                [], sum(of_branch), sum(of_branch), fits=sum(of_branch) <= self.budget.left
-            )
-        entries = max(count(self.heads.rows), self.heads.least)
-        pages = entries // PAGE + 1
-        of_paths = sum(min(count, pages) for count in of_branch[candidates.dishonest :])
-        calls = candidates.dishonest * pages + of_paths
+        if not candidates.dishonest and sum(of_branch) <= min(PAGE, self.budget.left):
+            return _Plan([], sum(of_branch), sum(of_branch), fits=True)
+        most = max(count(self.heads.rows), self.heads.least)
+        plan = self._planned(candidates, suspects, of_branch, [most] * len(of_branch))
+        if plan.fits:
+            return plan
+        # No branch has all entries of all heads.
+        known = self.entries_of()
+        entries = [known.get(commit_id, most) for commit_id in self.commits]
+        return self._planned(candidates, suspects, of_branch, entries)
+
+    def _planned(
+        self,
+        candidates: Candidates,
+        suspects: _Suspects,
+        of_branch: Sequence[int],
+        entries: Sequence[int],
+    ) -> _Plan:
+        """Plan with the numbers of suspect paths and of entries of each branch."""
+        pages = [count // PAGE + 1 for count in entries]
+        dense = [
+            number
+            for number, count in enumerate(of_branch)
+            if number < candidates.dishonest or 0 < entries[number] <= count * _DENSE
+        ]
+        # Each lot of paths begins its branch's listing anew.
+        costs = [
+            min(count, most + suspects.lots_planned - 1)
+            for count, most in zip(of_branch, pages, strict=True)
+        ]
+        for number in dense:
+            costs[number] = pages[number]
+        # Pages show staged entries, too, on whatever branches these are.
+        is_paged = bool(dense) or sum(costs) < sum(of_branch)
+        calls = sum(costs) + (self.staged // PAGE if is_paged else 0)
+        of_paths = sum(costs[candidates.dishonest :])
         if calls <= self.budget.left:
-            dense = [
-                number
-                for number, count in enumerate(of_branch)
-                if number < candidates.dishonest or count * _DENSE >= entries
-            ]
             return _Plan(dense, calls, of_paths, fits=True)
         first = min(self.budget.left, suspects.for_all * len(self.branches))
-        affordable = (self.budget.left - first) // pages
-        return _Plan(
-            list(range(min(candidates.dishonest, affordable))),
-            calls,
-            of_paths,
-            fits=False,
+        affordable = bisect_right(
+            list(accumulate(pages[: candidates.dishonest])), self.budget.left - first
         )
+        return _Plan(list(range(affordable)), calls, of_paths, fits=False)
 
     def _ask_whole(self, whole: Sequence[int], candidates: Candidates) -> None:
         """List branches from their first entry to the last, side by side."""
@@ -761,6 +808,11 @@ class _Suspects:
         return cls(None, large, reach, sum(row["count"] for row in counts if row["whatever"]))
 
     @property
+    def lots_planned(self) -> int:
+        """Number of lots."""
+        return 1 if self.large is None else -(-self.count // LOT)
+
+    @property
     def few(self) -> pa.Table:
         """The paths that the driver holds."""
         assert self.rows is not None  # noqa: S101 - where they are not large
@@ -783,7 +835,7 @@ class _Suspects:
             costs = large.groupBy("hides", "key").agg((sf.sum("branches")).alias("cost"))
             large = large.join(costs, on=["hides", "key"], how="inner")
             order = [(sf.col("hides") == SIZED), sf.col("cost"), sf.col("key"), *order]
-        number = -(-self.count // LOT)
+        number = self.lots_planned
         lots = (
             large.repartitionByRange(number, *order)
             .withColumn("lot", sf.spark_partition_id())

@@ -459,7 +459,14 @@ class _Reading:
         is_news = self.known is not self.searched
         names = None if self.names is None else self.names.taken
         self.known, search = twins_now.search(
-            run, left, self.mark, self.known, heads, is_news=is_news, staged=names
+            run,
+            left,
+            self.mark,
+            self.known,
+            heads,
+            commits=commits.table,
+            is_news=is_news,
+            staged=names,
         )
         self.parts.end_hidden(branch.id for branch in commits.refs.branches)
         self.searched, self.twin_figures = self.known, search.figures

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import reduce
+from functools import partial, reduce
 
+import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core.mark import policy_rows, twins
 from spark_core.mark.heads import Heads
 from spark_core.mark.optimized.listing import Listing, of_mark
+from spark_core.mark.ranges import TableReader, entries_of_heads
 from spark_core.mark.sizes import (
     HeadEntries,
     absent,
@@ -46,13 +48,15 @@ def search(
     known: TablesRead,
     since: Heads,
     *,
+    commits: pa.Table,
     is_news: bool,
     staged: DataFrame | None,
 ) -> tuple[TablesRead, Search]:
     """Search for twins as the mark does, among the entries of the mark's heads and today's.
 
     The sizes that entries give are compared with the store, also for objects written after the
-    mark's listing.
+    mark's listing. `commits` are those that keep their objects now: columns of
+    `schemas.RETAINED_COMMITS`.
     """
     columns = ["address", "size_bytes", "head_path", "checksum"]
     heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
@@ -60,6 +64,7 @@ def search(
         heads = heads.unionByName(known.addresses.select(*columns))
     heads = heads.where("head_path is not null")
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
+    asked = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
     slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
     listed = of_mark(run, slices, committed)
     change = CommittedFigures.of(committed.manifest).change
@@ -103,8 +108,10 @@ def search(
             least=least,
         ),
         since,
-        grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
-        objects=ListedFigures.of(slices.manifest).all_objects,
+        objects=asked.all_objects,
+        grace=timedelta(seconds=asked.grace_period_seconds),
+        entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
+        staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
         staged_names=staged,
     )
     causes = []

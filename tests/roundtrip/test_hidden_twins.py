@@ -8,8 +8,9 @@ import pytest
 
 from lakegc_dagster.sandbox import merge, objects, refs
 from spark_core import mark, report, sweep
+from spark_core.records.figures import ExpiredFigures
 from tests.support.hidden_entries import NOW, HidingPlace
-from tests.support.pipeline import mark_and_conclude
+from tests.support.pipeline import mark_and_conclude, sweep_only
 
 pytestmark = pytest.mark.spark
 
@@ -357,6 +358,34 @@ def test_a_search_that_cannot_ask_says_how_much_waits_and_which_setting_lets_it_
     assert "1 object (4 bytes) waits" in found.summary
     assert "raise twin_calls (to about 1)" in found.summary
     assert report.load(run).waiting == found.summary
+
+
+def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete_it(
+    place, monkeypatch
+):
+    """Branches that have few entries each, of one size, and many together."""
+    for where in ("spark_core.mark.twins.PAGE", "spark_core.lakefs.server._PAGE"):
+        monkeypatch.setattr(where, 5)
+    for number in range(12):
+        place.upload(50, f"many/{number}")
+    place.commit(50)
+    for name in "abcdef":
+        place.branch(49, name)
+        for number in range(6):
+            place.upload(48, f"{name}/{number}", branch=name)
+        place.commit(48, name)
+    dead = {place.upload(30, "scratch") for _ in range(8)}
+    place.upload(27, "scratch", b"other")
+    plan, facts = place.plan(1, twin_calls=10)
+    assert plan == set()
+    assert facts["unchecked_objects"] == len(dead)
+    advised = facts["planned_calls"]
+    assert advised == 3 + 6 * 4
+    run, marked = place.mark(twin_calls=advised)
+    assert set(marked.addresses(run)) == dead
+    figures = ExpiredFigures.of(marked.expired.manifest).twins
+    assert advised <= 2 * figures.calls
+    assert sweep_only(run) == dict.fromkeys(dead, "deleted")
 
 
 def _instant(days):

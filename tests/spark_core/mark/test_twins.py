@@ -125,11 +125,20 @@ class Ground:
             options=RunOptions(**{**EXACT, **options}),
         )
         heads = {
-            branch: Head("c", when, "" if when else "reset") for branch, when in self.since.items()
+            branch: Head(f"head of {branch}", when, "" if when else "reset")
+            for branch, when in self.since.items()
         }
         since = Heads(NOW, heads)
         return twins.find(
-            run, self._listing(), self._heads(), since, grace=GRACE, objects=self.objects
+            run,
+            self._listing(),
+            self._heads(),
+            since,
+            grace=GRACE,
+            objects=self.objects,
+            entries_of=lambda: {
+                f"head of {branch}": len(shown) for branch, shown in self.server.shown.items()
+            },
         )
 
     def kept(self, **options: Any) -> tuple[set[str], twins.Twins]:
@@ -590,8 +599,9 @@ def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark,
 
 @pytest.mark.spark
 def test_where_calls_are_short_what_the_store_could_not_tell_is_kept_and_what_it_told_goes(
-    spark, way
+    spark, monkeypatch, way
 ):
+    monkeypatch.setattr(twins, "PAGE", 1)
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": None})
     kept, found = ground.kept(twin_calls=4)
     assert kept == {"data/c/2"}
@@ -629,11 +639,55 @@ def test_the_hard_case_in_small(spark, monkeypatch):
     kept, found = ground.kept(twin_calls=10 * 11)
     assert kept == set()
     assert found.figures.branches_listed == 10
-    # Where there are more branches than candidates, those are asked themselves.
+    # Where that costs less, the candidates are asked themselves, unless they might tell nothing and
+    # nothing would be left for the branches then.
     del ground.candidates[80:]
     kept, found = ground.kept(twin_calls=10 * 11)
     assert kept == set()
+    assert (found.figures.objects_asked, found.figures.calls) == (0, 100)
+    kept, found = ground.kept(twin_calls=10 * 11 + 80)
+    assert kept == set()
     assert (found.figures.objects_asked, found.figures.calls) == (80, 0)
+
+
+@pytest.mark.spark
+def test_the_advised_number_of_calls_is_what_branches_with_entries_of_their_own_take(
+    spark, monkeypatch, way
+):
+    """Every branch has some of all entries, so its pages are few."""
+    monkeypatch.setattr(twins, "PAGE", 10)
+    names = [f"b{number:02}" for number in range(20)]
+    shared = {f"p/{at:04}": f"data/s/{at}" for at in range(30)}
+    shown = {
+        name: {**shared, **{f"{name}/{at}": f"data/{name}/{at}" for at in range(17)}}
+        for name in names
+    }
+    every = {path: address for of_branch in shown.values() for path, address in of_branch.items()}
+    ground = Ground(
+        spark,
+        Branches(shown, page=10),
+        dict.fromkeys(names, ago(30)),
+        [(path, address, at % 2, MD5) for at, (path, address) in enumerate(every.items())],
+        [(f"data/c/{number}", number % 2, ago(1)) for number in range(300)],
+    )
+    _, short = ground.kept(twin_calls=50)
+    advised = short.figures.planned_calls
+    assert short.figures.unchecked_objects == 300
+    assert f"raise twin_calls (to about {advised:,})" in waiting_words(short.figures)
+    kept, found = ground.kept(twin_calls=advised)
+    assert kept == set()
+    assert found.figures.calls == advised == 20 * 5
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(12))
+def test_the_advised_number_of_calls_suffices_whatever_is_hidden(spark, monkeypatch, seed):
+    world = _world(spark, seed)
+    monkeypatch.setattr(twins, "PAGE", world.ground.server.page)
+    _, short = world.ground.kept(twin_calls=0)
+    kept, found = world.ground.kept(twin_calls=short.figures.planned_calls)
+    assert found.figures.unchecked_objects == 0
+    assert kept == world.hidden
 
 
 @pytest.mark.spark
