@@ -65,11 +65,14 @@ class Shape:
         slices: int = 3,
         commits: int | None = None,
         branches: int | None = None,
+        garbage: int | None = None,
+        sizes: int | None = None,
         is_changed: bool = False,
     ) -> Shape:
         """Return the shape for a number of objects.
 
-        By default 105,000 objects are in 250 commits and 100 branches, 300 in 10 and 5.
+        By default 105,000 objects are in 250 commits and 100 branches, 300 in 10 and 5, and a tenth
+        of them was never committed.
         """
         large = objects >= 10_000
         staged = objects * 3 // 100
@@ -78,11 +81,11 @@ class Shape:
             commits=commits or (250 if large else 10),
             branches=branches or (100 if large else 5),
             slices=slices,
-            garbage=objects // 10,
+            garbage=objects // 10 if garbage is None else garbage,
             staged=staged,
             # The last objects, which are garbage, have the sizes of the first. That costs a few
             # calls to the server, or to a store that gives checksums.
-            sizes=objects - ALIKE,
+            sizes=sizes or objects - ALIKE,
             is_changed=is_changed,
         )
 

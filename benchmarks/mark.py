@@ -4,6 +4,7 @@
     python -m benchmarks.mark --objects 105000 --commits 1000 --commits 10000 --runs 0
     python -m benchmarks.mark --checkout before=../lakegc-before --checkout now=.  # two versions
     python -m benchmarks.mark --store s3://bench/lakegc --server http://127.0.0.1:8000 --slices 3
+    python -m benchmarks.mark --objects 505000 --sizes 4 --garbage 3000    # alike by their sizes
     python -m benchmarks.mark --optimized     # a hundredth changed since a mark: full and optimized
     python -m benchmarks.mark --latency-s3 40 --latency-api 15 --json now.json --compare before.json
 
@@ -40,6 +41,8 @@ def main() -> None:
                 slices=slices,
                 commits=commits,
                 branches=branches,
+                garbage=asked.garbage,
+                sizes=asked.sizes,
                 is_changed=asked.optimized and not asked.store,
             )
             where = " on a remote store" if asked.store else ""
@@ -107,6 +110,13 @@ def _arguments() -> argparse.Namespace:
             action="append",
             help=f"{what} of a repository ({usual} from 10,000 objects on); may be repeated",
         )
+    add("--garbage", type=int, help="objects that were never committed (a tenth of all)")
+    add(
+        "--sizes",
+        type=int,
+        help="different sizes of objects (nearly as many as objects); objects of one size may have "
+        "the same content, which a mark must find out",
+    )
     add(
         "--optimized",
         action="store_true",
