@@ -1,4 +1,4 @@
-"""The check that compares a mark with the last run that passed."""
+"""The check that compares a mark with the last runs that passed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_core.checks.result import CheckResult, Manifests, confirmed_or, share
 from spark_core.errors import CorruptTableError, NotFoundError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import confirmation, tables
-from spark_core.records.figures import ExpiredFigures, ListedFigures
+from spark_core.records.figures import Collects, ExpiredFigures, ListedFigures
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
 
@@ -21,13 +21,47 @@ FROM_COMMITS = 100
 _NAME = "nothing_changed_suddenly"
 _TABLE = "expired_addresses"
 
+# The name of what would go in the figures that later runs are compared with. Kinds of one name are
+# compared: within a mark of lakeFS's own job it is what lakegc alone would let go.
+_GOING: Mapping[Collects, str] = {
+    "all": "expired_objects",
+    "reference mark": "expired_objects",
+    "policies": "policy_objects",
+}
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    """A run that passed or was confirmed.
+
+    Attributes:
+        run: Run key.
+        standing: Its figures.
+    """
+
+    run: str
+    standing: Mapping[str, int]
+
+    @property
+    def going(self) -> int:
+        """Objects that it would let go, of whatever kind it is."""
+        return sum(self.standing.get(name, 0) for name in {*_GOING.values()})
+
 
 @dataclass(frozen=True)
 class _Past:
-    """The last run that passed or was confirmed, if any, and the newer runs that were skipped."""
+    """What a mark is compared with.
 
-    run: str | None = None
-    standing: Mapping[str, int] | None = None
+    Attributes:
+        last: The last run that passed or was confirmed, of any kind.
+        alike: The last one that lets go what this one does.
+        not_passed: Newer runs that did not pass.
+        not_comparable: Newer runs of another instance or an earlier lakegc.
+        damaged: What cannot be read of them.
+    """
+
+    last: _Baseline | None = None
+    alike: _Baseline | None = None
     not_passed: int = 0
     not_comparable: int = 0
     damaged: tuple[str, ...] = ()
@@ -36,13 +70,14 @@ class _Past:
 def standing(manifests: Manifests) -> dict[str, int]:
     """Return the figures of a mark that later runs are compared with."""
     expired = ExpiredFigures.of(manifests[_TABLE])
-    # Where the run stays within a mark of lakeFS's own job: what lakegc alone would let go.
     within = expired.reference
     return {
         "listed_objects": ListedFigures.of(manifests["namespace_slices"]).all_objects,
         "live_objects": expired.live_objects,
         "retained_commits": manifests["retained_commits"].rows,
-        "expired_objects": expired.expired_objects if within is None else within.eligible_objects,
+        _GOING[expired.collects]: expired.expired_objects
+        if within is None
+        else within.eligible_objects,
     }
 
 
@@ -55,23 +90,27 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
     A listing of another place, rules that lost a digit and a branch list that broke off can each
     pass every other check. The baseline is the last run of the same instance that passed or was
     confirmed. A refused run is no baseline, because marking twice would then be enough to pass. The
-    objects that the baseline run named may be missing from the listing now.
+    objects that the baseline run named may be missing from the listing now. What would go is
+    compared with the last such run of the same kind (safety 61): a run that takes only what
+    policies name says nothing about what nothing reaches.
     """
-    now, past = standing(manifests), _last(run)
+    now = standing(manifests)
+    going = _GOING[ExpiredFigures.of(manifests[_TABLE]).collects]
+    past = _last(run, going)
     options = run.options
     drop, rise, floor = (
         options.max_sudden_drop,
         options.max_expired_rise,
         options.share_from_objects,
     )
-    changes = [] if past.standing is None else _changes(run, now, past.standing)
+    changes = _drops(run, now, past.last) + _rise(run, now, past.alike, going)
     if past.damaged:
         summary = (
             "the verdict of an earlier run cannot be read, so what changed since is unknown: "
             f"{'; '.join(past.damaged)}. Bring that file back, or take it away if its run no "
             "longer matters, and mark again under a new run key."
         )
-    elif past.standing is None:
+    elif past.last is None:
         summary = (
             "no earlier run of this repository passed, so there is nothing to compare with"
             + (
@@ -82,24 +121,31 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
         )
     elif changes:
         summary = (
-            f"since run {past.run}: {'; '.join(changes)}. Find out why (rules, branches, the "
+            f"{'; '.join(changes)}. Find out why (rules, branches, the "
             "store's settings); if it is right, confirm it by name (`lakegc confirm "
             f"{run.repository.id} {_NAME} --run {run.key}`) and sweep."
         )
     else:
         summary = (
-            f"run {past.run} is the baseline: it listed {past.standing['listed_objects']} objects, "
-            f"this run listed {now['listed_objects']}"
+            f"run {past.last.run} is the baseline: it listed "
+            f"{past.last.standing['listed_objects']} objects, this run listed "
+            f"{now['listed_objects']}"
         )
+        if past.alike is None:
+            summary += "; no run of this kind passed before, so there is nothing to compare what "
+            summary += "would go with"
+        elif past.alike != past.last:
+            summary += f"; what would go is compared with run {past.alike.run}"
     return CheckResult(
         _NAME,
         _TABLE,
         not changes and not past.damaged,
         summary,
         {
-            "compared_with": past.run or "nothing",
+            "compared_with": "nothing" if past.last is None else past.last.run,
+            "share_compared_with": "nothing" if past.alike is None else past.alike.run,
             "now": now,
-            "then": dict(past.standing or {}),
+            "then": {} if past.last is None else dict(past.last.standing),
             "max_sudden_drop": drop,
             "max_expired_rise": rise,
             "share_from_objects": floor,
@@ -112,39 +158,57 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
     )
 
 
-def _changes(run: Run, now: Mapping[str, int], then: Mapping[str, int]) -> list[str]:
-    options = run.options
-    if max(now["listed_objects"], then["listed_objects"]) < options.share_from_objects:
+def _drops(run: Run, now: Mapping[str, int], past: _Baseline | None) -> list[str]:
+    """Say what dropped since a run of any kind: each reads the same repository."""
+    if past is None or _are_few(run, now, past):
         return []
-    found = []
+    then = past.standing
     # The objects that the earlier run named may have been swept since.
     least = {
-        "listed_objects": max(0, then["listed_objects"] - then["expired_objects"]),
+        "listed_objects": max(0, then["listed_objects"] - past.going),
         "live_objects": then["live_objects"],
         "retained_commits": then["retained_commits"]
         if then["retained_commits"] >= FROM_COMMITS
         else 0,
     }
-    for figure, expected in least.items():
-        if now[figure] < expected * (1 - options.max_sudden_drop):
-            found.append(
-                f"{figure.replace('_', ' ')} dropped from {then[figure]} to {now[figure]}, by more "
-                f"than {options.max_sudden_drop:.0%}"
-            )
-    shares = [
-        share(figures["expired_objects"], figures["listed_objects"]) for figures in (then, now)
+    limit = run.options.max_sudden_drop
+    return [
+        f"since run {past.run}: {figure.replace('_', ' ')} dropped from {then[figure]} to "
+        f"{now[figure]}, by more than {limit:.0%}"
+        for figure, expected in least.items()
+        if now[figure] < expected * (1 - limit)
     ]
-    if shares[1] - shares[0] > options.max_expired_rise:
-        found.append(
-            f"the share that would go rose from {shares[0]:.1%} to {shares[1]:.1%}, by more than "
-            f"{options.max_expired_rise:.0%}"
-        )
-    return found
 
 
-def _last(run: Run) -> _Past:
-    """Search the earlier runs, newest first, for one that passed or was confirmed."""
+def _rise(run: Run, now: Mapping[str, int], past: _Baseline | None, going: str) -> list[str]:
+    """Say how the share that would go rose since a run that lets the same go."""
+    if past is None or _are_few(run, now, past):
+        return []
+    before, after = (
+        share(figures[going], figures["listed_objects"]) for figures in (past.standing, now)
+    )
+    limit = run.options.max_expired_rise
+    words = (
+        f"since run {past.run}: the share that would go rose from {before:.1%} to {after:.1%}, by "
+        f"more than {limit:.0%}"
+    )
+    return [words] if after - before > limit else []
+
+
+def _are_few(run: Run, now: Mapping[str, int], past: _Baseline) -> bool:
+    most = max(now["listed_objects"], past.standing["listed_objects"])
+    return most < run.options.share_from_objects
+
+
+def _last(run: Run, going: str) -> _Past:
+    """Search the earlier runs, newest first, for those that passed or were confirmed.
+
+    Args:
+        run: The run.
+        going: The figure that a run must have whose share is compared.
+    """
     not_passed = not_comparable = 0
+    last: _Baseline | None = None
     run.marked[:] = _marked(run)
     for key in (key for key in run.marked if key < run.key):
         where = lakegc_keys.verdict_key(key)
@@ -155,7 +219,10 @@ def _last(run: Run) -> _Past:
             if verdict.instance != run.instance:
                 not_comparable += 1
             elif _accepted(run, key, verdict):
-                return _Past(str(key), verdict.standing, not_passed, not_comparable)
+                found = _Baseline(str(key), verdict.standing)
+                last = last or found
+                if going in verdict.standing:
+                    return _Past(last, found, not_passed, not_comparable)
             else:
                 not_passed += 1
         except NotFoundError:
@@ -163,8 +230,8 @@ def _last(run: Run) -> _Past:
         except VerdictError:
             not_comparable += 1
         except CorruptTableError as damaged:
-            return _Past(None, None, not_passed, not_comparable, damaged=(damaged.found,))
-    return _Past(None, None, not_passed, not_comparable)
+            return _Past(last, None, not_passed, not_comparable, damaged=(damaged.found,))
+    return _Past(last, None, not_passed, not_comparable)
 
 
 def _marked(run: Run) -> list[RunKey]:

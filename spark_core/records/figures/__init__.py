@@ -23,6 +23,7 @@ from spark_core.records.figures.deletion import (
 from spark_core.records.figures.expired import (
     AmountFigures,
     AuditFigures,
+    Collects,
     ExpiredFigures,
     PolicyFigures,
     SumFigures,
@@ -44,6 +45,7 @@ __all__ = [
     "AuditFigures",
     "BaseFigures",
     "ChangeFigures",
+    "Collects",
     "CommitsFigures",
     "CommittedFigures",
     "DeletionFigures",

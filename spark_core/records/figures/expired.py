@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from spark_core.records.figures.base import LEFT_OUT, Figures, Groups
 from spark_core.records.figures.commits import HoldFigures
 from spark_core.records.figures.reference_job import ReferenceFigures
 from spark_core.records.figures.twins import TwinFigures
+
+# What a run lets go: what nothing reaches and what a policy names; only the latter; or only what a
+# mark of lakeFS's own job names, too.
+Collects = Literal["all", "policies", "reference mark"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,3 +174,10 @@ class ExpiredFigures(SumFigures):
     policy_only: bool | None = field(default=None, metadata=LEFT_OUT)
     saved: str | None = field(default=None, metadata=LEFT_OUT)
     audit: AuditFigures | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def collects(self) -> Collects:
+        """The kind of run by what it lets go; runs of one kind are no measure of another."""
+        if self.policy_only:
+            return "policies"
+        return "all" if self.reference is None else "reference mark"

@@ -28,17 +28,17 @@ def _on(run, days_ago, **options):
         run,
         key=key,
         cutoff=cutoff_of(run.options, key),
-        options=replace(run.options, max_missing_share=1, **options),
+        options=replace(run.options, max_missing_share=1, max_expired_share=1, **options),
     )
 
 
-def _mark(run, days_ago=0, *, listed=10_000, live=5_000, going=100, **options):
+def _mark(run, days_ago=0, *, listed=10_000, live=5_000, going=100, of_kind=None, **options):
     """Mark and conclude a run of some days ago; return the run, and what the check said."""
     at = _on(run, days_ago, **options)
     passing_mark(
         at,
         namespace_slices={"objects": listed},
-        expired_addresses={"live_objects": live, "expired_objects": going},
+        expired_addresses={"live_objects": live, "expired_objects": going, **(of_kind or {})},
     )
     _, results = verdict.conclude(at)
     return at, next(result for result in results if result.name == NAME)
@@ -88,6 +88,56 @@ def test_a_change_up_to_the_limit_passes(run, figures):
 def test_what_the_earlier_run_swept_is_no_drop(run):
     _mark(run, 1, going=5_000)
     assert _mark(run, listed=5_000, going=0)[1].passed
+
+
+POLICIES = {"policy_only": True}
+
+
+def test_61_what_only_policies_named_was_the_measure_of_what_nothing_reaches(run):
+    _mark(run, 2, going=0, of_kind=POLICIES)
+    first, said = _mark(run, 1, going=6_000)
+    assert said.passed, said.summary
+    assert "nothing to compare what would go with" in said.summary
+    _mark(run, 0.5, going=0, of_kind=POLICIES)
+    _, said = _mark(run, going=8_000)
+    assert said.passed, said.summary
+    assert said.figures["compared_with"] != str(first.key)
+    _, said = _mark(run, -1, going=9_000, max_expired_rise=0.05)
+    assert "the share that would go rose from 80.0% to 90.0%" in said.summary
+
+
+def test_a_rise_is_measured_from_the_last_run_of_its_kind_and_names_it(run):
+    first, _ = _mark(run, 2)
+    _mark(run, 1, going=5_000, of_kind=POLICIES)
+    _, said = _mark(run, going=4_000)
+    assert not said.passed
+    assert f"since run {first.key}: the share that would go rose from 1.0% to 40.0%" in said.summary
+
+
+def test_what_a_run_of_another_kind_took_is_no_drop_and_what_it_did_not_take_is(run):
+    _mark(run, 2, going=0)
+    _mark(run, 1, going=6_000, of_kind=POLICIES)
+    assert _mark(run, 0.5, listed=4_000, going=0)[1].passed
+    other, _ = _mark(run, 0.4, going=0, of_kind=POLICIES)
+    _, said = _mark(run, listed=4_000, going=0)
+    assert not said.passed
+    assert f"since run {other.key}: listed objects dropped from 10000 to 4000" in said.summary
+
+
+def test_a_mark_within_one_of_the_reference_job_is_measured_by_what_lakegc_would_let_go(run):
+    within = {
+        "reference": {
+            "mark_id": "ft6s0e1ksdufuaulm34g",
+            "num_deleted_objects": 5,
+            "parts": {},
+            "eligible_objects": 6_000,
+            "eligible_bytes": 6_000,
+        }
+    }
+    _mark(run, 2, going=100)
+    assert not _mark(run, 1, going=5, of_kind=within)[1].passed
+    _mark(run, 0.5, going=5, of_kind={"reference": {**within["reference"], "eligible_objects": 90}})
+    assert not _mark(run, going=6_000)[1].passed
 
 
 def test_a_small_repository_may_change_as_it_likes(run):
