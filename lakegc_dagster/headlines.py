@@ -175,13 +175,13 @@ def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
     Args:
         statuses: One for each repository.
     """
-    waiting = [one for one in statuses if one.waits_for]
+    waiting = [one for one in statuses if one.most_waiting[0]]
     late = [one.repository for one in statuses if one.overdue]
     reclaimed = _lately(
         sum(one.reclaimed_lately[1] for one in statuses),
         is_whole=all(one.lately_is_whole for one in statuses),
     )
-    waits = bytes_text(sum(one.waiting[1] for one in waiting))
+    waits = bytes_text(sum(one.most_waiting[1] for one in waiting))
     words = [
         f"**{reclaimed} reclaimed in 30 days**",
         f"in {len(statuses)} repositor{'y' if len(statuses) == 1 else 'ies'}.",
@@ -190,7 +190,7 @@ def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
     ]
     plots: Metadata = {}
     for one in statuses:
-        plots[f"{one.repository}: bytes waiting"] = dg.MetadataValue.int(one.waiting[1])
+        plots[f"{one.repository}: bytes waiting"] = dg.MetadataValue.int(one.most_waiting[1])
         lately = one.reclaimed_lately[1]
         plots[f"{one.repository}: bytes reclaimed in 30 days"] = dg.MetadataValue.int(lately)
     return {
@@ -270,10 +270,7 @@ def _committed(manifest: Manifest, _price: float | None, _all: ListedFigures | N
 def _expired(manifest: Manifest, price: float | None, listed: ListedFigures | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
     # An earlier lakegc noted no fates, so what is listed is not known from this table.
-    fates = (figures.fates or {}).values()
-    objects, size = (sum(each[at] for each in fates) for at in (0, 1))
-    if listed is not None and listed.base is not None:
-        objects, size = max(objects, listed.all_objects), max(size, listed.all_bytes)
+    objects, size = engine.report.total(engine.report.fates_of(figures, listed).values())
     return {
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
@@ -417,7 +414,9 @@ _STATUS = _schema(
 
 
 def _status(one: RepositoryStatus) -> dg.TableRecord:
-    waits = f"{bytes_text(one.waiting[1])}: {one.waits_for}" if one.waits_for else ""
+    waits = "; ".join(
+        f"{bytes_text(kind.waiting[1])}: {kind.waits_for}" for kind in one.kinds if kind.waits_for
+    )
     none = "none" if one.only_newest is None else f"none of the newest {one.only_newest}"
     return dg.TableRecord(
         {

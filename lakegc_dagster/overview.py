@@ -73,7 +73,7 @@ def overview(
         try:
             store = opened(settings, environment, repository_id, now).store
             # One more shows whether there are older runs.
-            found = past_runs(store, newest=None if newest is None else newest + 1)
+            found = past_runs(store, now, newest=None if newest is None else newest + 1)
         except LakegcError as error:
             yield Past(
                 repository_id, (), RepositoryStatus(repository_id, problem=error.message), error

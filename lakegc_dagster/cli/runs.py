@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_core.model import RunKey
     from spark_core.report import Report
     from spark_core.report.past_runs import PastRun
-    from spark_core.report.status import RepositoryStatus
+    from spark_core.report.status import KindStatus, RepositoryStatus
 
 _NONE = "–"  # noqa: RUF001 - a dash, as in any table
 
@@ -53,8 +53,10 @@ def runs(
     verdict), `refused` (by the checks that are named), `marked`, `sweep unfinished`, `swept in
     part` (the store did not delete everything), `swept`, `restored` (something of it came back) and
     `unreadable` (a document of the run is damaged). The kind says what the mark read: everything
-    (`full`), or what changed since another run (`optimized`). The runs are read from the store, so
-    those of Dagster, of the command line and of spark-submit are all there. Spark does not start.
+    (`full`), or what changed since another run (`optimized`), and whether it lets go only what
+    `policies` name, or only what a `reference mark` names, too. The runs are read from the store,
+    so those of Dagster, of the command line and of spark-submit are all there. Spark does not
+    start.
 
     The exit code is 1 if the runs of a repository could not be read.
 
@@ -95,8 +97,10 @@ def status(config: Path | None, repositories: Sequence[str], *, as_json: bool) -
 
     The line has the last good mark, the last sweep, what was reclaimed in 30 days and in all, what
     waits for a sweep or for a confirmation, and whether a mark is overdue: longer ago than one and
-    a half times the longest pause of `[schedule]`. What was restored is not counted as reclaimed.
-    Lines below the table say more, and how to go on.
+    a half times the longest pause of `[schedule]`. Mark and sweep are those of runs that let go
+    what nothing reaches; runs of another kind, such as those of `lakegc expire`, have lines of
+    their own below the table. What was restored is not counted as reclaimed. Other lines say more,
+    and how to go on.
 
     The exit code is 1 if a repository could not be read or is overdue.
 
@@ -266,7 +270,7 @@ def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> 
         (
             run.run,
             run.state,
-            run.kind or _NONE,
+            _kind(run),
             _count(run.listed_objects),
             _count(run.expired_objects),
             _NONE if run.expired_bytes is None else bytes_text(run.expired_bytes),
@@ -278,6 +282,12 @@ def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> 
     ]
     shown.print(console.table(f"Runs of {repository_id}", columns, rows))
     shown.print()
+
+
+def _kind(run: PastRun) -> str:
+    """Say what a mark read, and what it lets go if that is not what nothing reaches."""
+    only = run.collects if run.collects not in (None, "all") else ""
+    return ", ".join(filter(None, (run.kind, only))) or _NONE
 
 
 def _count(figure: int | None) -> str:
@@ -297,8 +307,10 @@ def _to_know(run: PastRun) -> str:
     ]
     if run.restored[0]:
         said.append(f"{run.restored[0]:,} restored")
-    if run.in_quarantine and run.quarantine_until is not None:
-        said.append(f"in quarantine until {run.quarantine_until:%Y-%m-%d %H:%M}")
+    if run.in_quarantine[0]:
+        until = run.quarantine_until
+        ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M}"
+        said.append(f"{run.in_quarantine[0]:,} in quarantine{ends}")
     return ", ".join(said)
 
 
@@ -316,7 +328,7 @@ def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
             _when(each.last_swept_at),
             _size(each.reclaimed_lately),
             _size(each.reclaimed),
-            _size(each.waiting) if each.waits_for else _NONE,
+            _size(each.most_waiting) if each.most_waiting[0] else _NONE,
             "not known" if each.problem else "yes" if each.overdue else "no",
         )
         for each in found
@@ -335,26 +347,42 @@ def _more(each: RepositoryStatus) -> list[str]:
         said.append(f"{each.overdue}.")
     if each.last_mark_why_full:
         said.append(f"the last good mark was a full one: {each.last_mark_why_full}.")
-    said += [f"refused by {name}: {why}" for name, why in each.refused]
-    if each.waits_for:
-        size = f"{each.waiting[0]:,} objects, {bytes_text(each.waiting[1])}"
-        said.append(f"{size} wait for {each.waits_for}.\nnext     {each.next_step}")
+    for kind in each.kinds:
+        said += _of_kind(kind)
     if each.price_per_gb_month is not None:
         costs = [
-            money_text(size, each.price_per_gb_month) for _, size in (each.reclaimed, each.waiting)
+            money_text(size, each.price_per_gb_month)
+            for _, size in (each.reclaimed, each.most_waiting)
         ]
-        waits = f"; what waits costs {costs[1]}" if each.waits_for else ""
+        waits = f"; what waits costs {costs[1]}" if each.most_waiting[0] else ""
         said.append(f"what was reclaimed would cost {costs[0]}{waits}.")
     if each.in_quarantine[0]:
         objects, size_bytes = each.in_quarantine
         said.append(
-            f"{objects:,} of the reclaimed objects, {bytes_text(size_bytes)}, lie in quarantine and"
-            " still take up space."
+            f"{objects:,} objects, {bytes_text(size_bytes)}, lie in quarantine and still take up "
+            "space."
         )
     return said
 
 
-def _marked(each: RepositoryStatus) -> str:
+def _of_kind(kind: KindStatus) -> list[str]:
+    """Say when runs of a kind of its own ended last, what refuses them and what waits."""
+    from spark_core.report.status import OTHER_KINDS
+
+    said = []
+    words = OTHER_KINDS.get(kind.collects)
+    if words is not None:
+        said.append(
+            f"{words}: last good mark {_marked(kind)}, last sweep {_when(kind.last_swept_at)}."
+        )
+    said += [f"refused by {name}: {why}" for name, why in kind.refused]
+    if kind.waits_for:
+        size = f"{kind.waiting[0]:,} objects, {bytes_text(kind.waiting[1])}"
+        said.append(f"{size} wait for {kind.waits_for}.\nnext     {kind.next_step}")
+    return said
+
+
+def _marked(each: KindStatus) -> str:
     when = _when(each.last_marked_at)
     return f"{when}, {each.last_mark_kind}" if each.last_mark_kind else when
 

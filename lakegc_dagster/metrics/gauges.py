@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from spark_core.report.past_runs import STATES, PastRun, refusals
 
 if TYPE_CHECKING:
     from lakegc_dagster.overview import Past
+    from spark_core.report.status import KindStatus
 
 # A node exporter shows the file to everybody, so everybody may read it.
 _READABLE = 0o644
@@ -51,17 +52,17 @@ class _Gauges:
         )
         self.overdue = Gauge("lakegc_overdue", "1 if the last good mark is too long ago.")
         self.objects = Gauge(
-            "lakegc_objects", "Listed objects of the newest mark that ended, by fate."
+            "lakegc_objects", "Objects of the namespace at the newest mark that ended, by fate."
         )
         self.bytes = Gauge(
-            "lakegc_objects_bytes", "Bytes of the listed objects of the newest mark that ended."
+            "lakegc_objects_bytes", "Bytes of the objects at the newest mark that ended."
         )
         self.reclaimed_objects = Gauge(
             "lakegc_reclaimed_objects", "Objects that all sweeps deleted and nobody restored."
         )
         self.reclaimed_bytes = Gauge("lakegc_reclaimed_bytes", "Bytes of the reclaimed objects.")
         self.quarantine = Gauge(
-            "lakegc_quarantine_bytes", "Bytes of the reclaimed objects that lie in quarantine."
+            "lakegc_quarantine_bytes", "Bytes of the objects that lie in quarantine."
         )
         self.waiting_objects = Gauge(
             "lakegc_waiting_objects",
@@ -85,7 +86,22 @@ class _Gauges:
             return
         self.overdue.set(bool(status.overdue), **of)
         self.price.set(status.price_per_gb_month, **of)
-        for step, ended in (("mark", status.last_marked_at), ("sweep", status.last_swept_at)):
+        for kind in status.kinds:
+            self._add_kind(kind, [run for run in runs if run.collects == kind.collects], of)
+        self.reclaimed_objects.set(status.reclaimed[0], **of)
+        self.reclaimed_bytes.set(status.reclaimed[1], **of)
+        self.quarantine.set(status.in_quarantine[1], **of)
+        for check, count in sorted(refusals(runs).items()):
+            self.refused.set(count, **of, check=check)
+        for state in STATES:
+            self.runs.set(sum(run.state == state for run in runs), **of, state=state)
+
+    def _add_kind(
+        self, kind: KindStatus, runs: Sequence[PastRun], repository: Mapping[str, str]
+    ) -> None:
+        """Add the values of the runs of one kind, which are no runs of another."""
+        of = {**repository, "collects": kind.collects}
+        for step, ended in (("mark", kind.last_marked_at), ("sweep", kind.last_swept_at)):
             self.success.set(None if ended is None else ended.timestamp(), **of, step=step)
         marked = _first(run for run in runs if run.mark_seconds is not None)
         swept = _first(run for run in runs if run.sweep_seconds is not None)
@@ -94,19 +110,12 @@ class _Gauges:
         for fate, (objects, size) in ({} if marked is None else marked.fates).items():
             self.objects.set(objects, **of, fate=fate)
             self.bytes.set(size, **of, fate=fate)
-        self.reclaimed_objects.set(status.reclaimed[0], **of)
-        self.reclaimed_bytes.set(status.reclaimed[1], **of)
-        self.quarantine.set(status.in_quarantine[1], **of)
         # Both are always there, so that an alert on one of them sees it fall to 0.
-        waits = "confirmation" if status.refused else "sweep"
+        waits = "confirmation" if kind.refused else "sweep"
         for what in ("sweep", "confirmation"):
-            figures = status.waiting if what == waits else (0, 0)
+            figures = kind.waiting if what == waits else (0, 0)
             self.waiting_objects.set(figures[0], **of, waits_for=what)
             self.waiting_bytes.set(figures[1], **of, waits_for=what)
-        for check, count in sorted(refusals(runs).items()):
-            self.refused.set(count, **of, check=check)
-        for state in STATES:
-            self.runs.set(sum(run.state == state for run in runs), **of, state=state)
 
 
 def _first(runs: Iterable[PastRun]) -> PastRun | None:

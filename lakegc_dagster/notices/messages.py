@@ -91,12 +91,13 @@ def of_status(status: RepositoryStatus) -> Iterator[Message]:
     if status.overdue:
         text = f"{status.overdue[0].upper()}{status.overdue[1:]}."
         yield Message("overdue", name, "", text, f"lakegc runs {name}")
-    if status.waits_for and status.refused:
-        objects, size = status.waiting
-        why = " ".join(f"{check}: {words}" for check, words in status.refused)
-        run = status.waiting_run or ""
-        text = f"{objects:,} objects, {bytes_text(size)}, wait for {status.waits_for}. {why}"
-        yield Message("waiting", name, run, text, status.next_step)
+    for kind in status.kinds:
+        if kind.waits_for and kind.refused:
+            objects, size = kind.waiting
+            why = " ".join(f"{check}: {words}" for check, words in kind.refused)
+            run = kind.waiting_run or ""
+            text = f"{objects:,} objects, {bytes_text(size)}, wait for {kind.waits_for}. {why}"
+            yield Message("waiting", name, run, text, kind.next_step)
 
 
 def tell(settings: Settings, message: Message) -> list[str]:

@@ -4,6 +4,7 @@ This package decides nothing.
 """
 
 from spark_core.report.chart import chart
+from spark_core.report.fates import fates_of, total
 from spark_core.report.kind import kind_of, spared_ranges
 from spark_core.report.page import page
 from spark_core.report.stored import load, make, page_of, save
@@ -33,6 +34,7 @@ __all__ = [
     "Standing",
     "bytes_text",
     "chart",
+    "fates_of",
     "kind_of",
     "load",
     "make",
@@ -42,4 +44,5 @@ __all__ = [
     "page_of",
     "save",
     "spared_ranges",
+    "total",
 ]

@@ -45,6 +45,11 @@ def cautions(
             f"although the server lets an upload wait {grace} for its reference, so what is still "
             "being uploaded may be among what may go"
         )
+    if expired.collects == "policies":
+        found.append(
+            "only what the retention policy names was considered: what nothing reaches is left to "
+            "a run that collects all, and this run is no mark of the collection"
+        )
     if inventory := asked.inventory:
         old = f"; {inventory.old_words}" if inventory.old_words else ""
         found.append(

@@ -14,16 +14,23 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+import pyarrow.compute as pc
+
 from spark_core import checks as guards
 from spark_core import lakegc_keys
-from spark_core.addresses.candidates import CANDIDATE
 from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import confirmation, tables
-from spark_core.records.figures import DeletionFigures, ExpiredFigures, ListedFigures
+from spark_core.records.figures import (
+    Collects,
+    DeletionFigures,
+    ExpiredFigures,
+    ListedFigures,
+)
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
 from spark_core.records.verdict_document import Verdict
+from spark_core.report.fates import Amount, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.storage import ObjectStore
 from spark_core.sweep import OUTCOMES, quarantine
@@ -63,13 +70,14 @@ class PastRun:
         listed_objects: Objects of the namespace.
         expired_objects: Objects that may go ...
         expired_bytes: ... and their bytes.
-        fates: Fate -> objects and bytes, of every object; `by base` is what an optimized run did
-            not read.
+        collects: What it lets go: `all`, only what `policies` name, or only what a `reference mark`
+            names, too; None if its mark named nothing yet, or cannot be read.
+        fates: Fate -> objects and bytes, of every object, as `fates.fates_of` gives them.
         outcomes: Outcome of a sweep -> objects and bytes.
         restored: Objects and bytes that restores brought back.
         quarantine_until: Until when the deleted objects can come out of quarantine, if they were
             moved there.
-        in_quarantine: Whether something of the run lies there now.
+        in_quarantine: Objects and bytes of the run that lie there now.
         kind: `full` or `optimized`; empty if its mark did not begin, or cannot be read.
         base: Run key of the run that an optimized one began from; empty for a full one.
         why_full: Why a run that might be optimized was a full one.
@@ -89,11 +97,12 @@ class PastRun:
     listed_objects: int | None = None
     expired_objects: int | None = None
     expired_bytes: int | None = None
+    collects: Collects | None = None
     fates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     outcomes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     restored: tuple[int, int] = (0, 0)
     quarantine_until: datetime | None = None
-    in_quarantine: bool = False
+    in_quarantine: Amount = (0, 0)
     kind: KindName = ""
     base: str = ""
     why_full: str = ""
@@ -166,11 +175,12 @@ def require_known(store: ObjectStore, repository_id: str, key: RunKey) -> None:
     )
 
 
-def past_runs(store: ObjectStore, *, newest: int | None = None) -> list[PastRun]:
+def past_runs(store: ObjectStore, now: datetime, *, newest: int | None = None) -> list[PastRun]:
     """Read every run of a repository, newest first; no Spark, and no table of objects.
 
     Args:
         store: Rooted at the namespace.
+        now: The time.
         newest: Only so many of the newest runs.
     """
     keys = run_keys(store)[:newest]
@@ -180,7 +190,7 @@ def past_runs(store: ObjectStore, *, newest: int | None = None) -> list[PastRun]
         frozenset(quarantine.runs(store)),
     )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda key: _read(store, key, there), keys))
+        return list(pool.map(lambda key: _read(store, key, there, now), keys))
 
 
 @dataclass(frozen=True)
@@ -197,20 +207,21 @@ def _named(store: ObjectStore, folder: str) -> frozenset[RunKey]:
     return frozenset(key for key in found if key is not None)
 
 
-def _read(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
+def _read(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> PastRun:
     try:
-        return _of(store, key, there)
+        return _of(store, key, there, now)
     except LakegcError as problem:
         return PastRun(str(key), "unreadable", problem=problem.found)
 
 
-def _of(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
+def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> PastRun:
     verdict = _verdict(store, key)
     slices = _slices(store, key)
     kind = {} if slices is None else _kind(slices)
     if verdict is None:
         return PastRun(str(key), began=None if slices is None else slices.reading_began, **kind)
-    expired = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
+    manifest = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
+    expired = ExpiredFigures.of(manifest)
     swept = _swept(store, key)
     open_checks = [
         check
@@ -220,7 +231,7 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
     ]
     back = list(restored(store, key).values()) if key in there.restores else []
     readings = [each["reading_began"] for each in verdict.tables.values()]
-    began = min(map(datetime.fromisoformat, readings), default=expired.reading_began)
+    began = min(map(datetime.fromisoformat, readings), default=manifest.reading_began)
     return PastRun(
         str(key),
         state=_state(
@@ -240,12 +251,13 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
         else (swept.reading_ended - swept.reading_began).total_seconds(),
         listed_objects=verdict.standing.get("listed_objects"),
         expired_objects=verdict.expired_objects,
-        expired_bytes=ExpiredFigures.of(expired).expired_bytes,
-        fates=_fates(expired, slices),
+        expired_bytes=expired.expired_bytes,
+        collects=expired.collects,
+        fates=fates_of(expired, None if slices is None else ListedFigures.of(slices)),
         outcomes={} if swept is None else outcomes_of(swept),
         restored=(len(back), sum(back)),
         quarantine_until=None if swept is None else quarantine.ends_at(swept),
-        in_quarantine=key in there.quarantine and holds_objects(store, key),
+        in_quarantine=_in_quarantine(store, key, swept, now) if key in there.quarantine else (0, 0),
         **kind,
     )
 
@@ -266,22 +278,6 @@ def _kind(slices: Manifest) -> dict[str, Any]:
     return {"kind": kind.name, "base": kind.base, "why_full": kind.why_full}
 
 
-def _fates(expired: Manifest, slices: Manifest | None) -> dict[str, tuple[int, int]]:
-    """Return objects and bytes of each fate; candidates by what became of them."""
-    figures = ExpiredFigures.of(expired)
-    found = dict(figures.fates or {})
-    if found.pop(CANDIDATE, None) is not None:
-        hidden = figures.twins
-        found["expired"] = (figures.expired_objects, figures.expired_bytes)
-        found["twin"] = (hidden.kept_objects, hidden.kept_bytes)
-        found["not checked"] = (hidden.unchecked_objects, hidden.unchecked_bytes)
-    listed = None if slices is None else ListedFigures.of(slices)
-    if listed is not None and listed.base is not None:
-        objects, size = (sum(each[at] for each in found.values()) for at in (0, 1))
-        found["by base"] = (max(0, listed.all_objects - objects), max(0, listed.all_bytes - size))
-    return {name: figures for name, figures in found.items() if figures[0]}
-
-
 def outcomes_of(swept: Manifest) -> dict[str, tuple[int, int]]:
     """Return objects and bytes of each outcome that a sweep had, from its report's manifest."""
     figures = vars(DeletionFigures.of(swept))
@@ -289,9 +285,21 @@ def outcomes_of(swept: Manifest) -> dict[str, tuple[int, int]]:
     return {name: figures for name, figures in found.items() if figures[0]}
 
 
-def holds_objects(store: ObjectStore, key: RunKey) -> bool:
-    """Say whether objects of a run lie in quarantine; a file system keeps empty folders."""
-    return any(batch.num_rows for batch in store.list(lakegc_keys.in_quarantine(key)))
+def _in_quarantine(
+    store: ObjectStore, key: RunKey, swept: Manifest | None, now: datetime
+) -> Amount:
+    """Count what lies in quarantine of a run.
+
+    As long as no purge may begin, it is what a sweep that ended moved there. After that only the
+    store knows, which costs a request for each thousand objects that are left.
+    """
+    until = None if swept is None else quarantine.ends_at(swept)
+    if swept is not None and until is not None and now < until and not any(undone(swept)):
+        return outcomes_of(swept).get("deleted", (0, 0))
+    return total(
+        (batch.num_rows, pc.sum(batch.column("size_bytes")).as_py() or 0)
+        for batch in store.list(lakegc_keys.in_quarantine(key))
+    )
 
 
 def _verdict(store: ObjectStore, key: RunKey) -> Verdict | None:

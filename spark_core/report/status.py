@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
 from spark_core.model import RunKey
+from spark_core.records.figures import Collects
+from spark_core.report.fates import total
 from spark_core.report.past_runs import PastRun
 
 LATELY = timedelta(days=30)
@@ -15,32 +17,70 @@ LATELY = timedelta(days=30)
 _LATE_AFTER = 1.5
 
 
-@dataclass(frozen=True)
-class RepositoryStatus:
-    """One repository.
+# Runs of the kinds that are not the collection itself, in words.
+OTHER_KINDS: Mapping[Collects, str] = {
+    "policies": "runs that take only what policies name",
+    "reference mark": "runs within a mark of lakeFS's own job",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindStatus:
+    """The runs of one kind: a run of another kind is neither its mark nor its sweep.
 
     Attributes:
-        repository: Repository id.
-        runs: How many runs it has, or how many of the newest were read.
-        only_newest: That number, where older runs were not read; None if all were.
+        collects: What they let go, as in `PastRun`.
         last_mark: Run key of the newest mark that passed or was confirmed ...
         last_marked_at: ... and when it ended.
         last_mark_kind: What it read: `full` or `optimized`; empty if nobody knows ...
         last_mark_why_full: ... and why a mark that might be optimized was a full one.
         last_sweep: Run key of the newest sweep that left a report ...
         last_swept_at: ... and when it ended.
-        newest: Run key of the newest run, whatever became of it ...
-        newest_state: ... and what did.
-        reclaimed_lately: Objects and bytes that sweeps of the last 30 days took from their places.
-        lately_is_whole: Whether it has all of those sweeps; else some may be among older runs.
-        reclaimed: The same of all sweeps. What was restored is not counted.
-        in_quarantine: Those of them that lie in quarantine, and take up space.
         waiting: Objects and bytes that the newest mark names and nobody has swept ...
         waiting_run: ... and its run key.
         waits_for: What they wait for; empty if nothing waits.
         next_step: The command that goes on; empty if nothing waits.
         refused: Name of each check that refuses the newest mark -> its sentence.
+    """
+
+    collects: Collects = "all"
+    last_mark: str | None = None
+    last_marked_at: datetime | None = None
+    last_mark_kind: str = ""
+    last_mark_why_full: str = ""
+    last_sweep: str | None = None
+    last_swept_at: datetime | None = None
+    waiting: tuple[int, int] = (0, 0)
+    waiting_run: str | None = None
+    waits_for: str = ""
+    next_step: str = ""
+    refused: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its values as JSON has them."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in {**own, "refused": dict(self.refused)}.items()
+        }
+
+
+@dataclass(frozen=True)
+class RepositoryStatus(KindStatus):
+    """One repository: the runs that let go what nothing reaches, and what all runs come to.
+
+    Attributes:
+        repository: Repository id.
+        runs: How many runs it has, or how many of the newest were read.
+        only_newest: That number, where older runs were not read; None if all were.
+        newest: Run key of the newest run, whatever became of it ...
+        newest_state: ... and what did.
+        reclaimed_lately: Objects and bytes that sweeps of the last 30 days took from their places.
+        lately_is_whole: Whether it has all of those sweeps; else some may be among older runs.
+        reclaimed: The same of all sweeps. What was restored is not counted.
+        in_quarantine: Objects and bytes that lie in quarantine, and take up space.
         overdue: What is late, in sentences; empty if nothing is.
+        others: The runs of each other kind; empty if there are none.
         price_per_gb_month: What a GB costs in a month; None if the settings do not say.
         problem: Why nothing else is known; empty if it is.
     """
@@ -48,33 +88,30 @@ class RepositoryStatus:
     repository: str
     runs: int = 0
     only_newest: int | None = None
-    last_mark: str | None = None
-    last_marked_at: datetime | None = None
-    last_mark_kind: str = ""
-    last_mark_why_full: str = ""
-    last_sweep: str | None = None
-    last_swept_at: datetime | None = None
     newest: str | None = None
     newest_state: str | None = None
     reclaimed_lately: tuple[int, int] = (0, 0)
     lately_is_whole: bool = True
     reclaimed: tuple[int, int] = (0, 0)
     in_quarantine: tuple[int, int] = (0, 0)
-    waiting: tuple[int, int] = (0, 0)
-    waiting_run: str | None = None
-    waits_for: str = ""
-    next_step: str = ""
-    refused: tuple[tuple[str, str], ...] = ()
     overdue: str = ""
+    others: tuple[KindStatus, ...] = ()
     price_per_gb_month: float | None = None
     problem: str = ""
 
+    @property
+    def kinds(self) -> tuple[KindStatus, ...]:
+        """All kinds of runs, the collection itself first."""
+        return (self, *self.others)
+
+    @property
+    def most_waiting(self) -> tuple[int, int]:
+        """The most that one kind waits with; kinds may name the same objects."""
+        return max(kind.waiting for kind in self.kinds)
+
     def to_json(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
-        return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in {**asdict(self), "refused": dict(self.refused)}.items()
-        }
+        return {**super().to_json(), "others": [other.to_json() for other in self.others]}
 
 
 def status_of(
@@ -100,21 +137,15 @@ def status_of(
         max_mark_age: How long after its mark a sweep may begin.
         are_all: Whether the repository has no older runs than these.
     """
-    good = next((run for run in runs if run.passed), None)
-    sweep = next((run for run in runs if run.swept), None)
+    good = next((run for run in runs if run.passed and run.collects == "all"), None)
     newest = runs[0] if runs else None
-    concluded = next((run for run in runs if run.concluded_at is not None), None)
-    waits_for, next_step = _waits_for(repository_id, concluded, may_sweep=may_sweep)
+    # A mark of the collection reads and names anew what waits from marks of other kinds before it.
+    collected = next((at for at, run in enumerate(runs) if _concluded(run, "all")), len(runs))
     return RepositoryStatus(
         repository_id,
+        **_of_kind(repository_id, "all", runs, runs, may_sweep=may_sweep),
         runs=len(runs),
         only_newest=None if are_all else len(runs),
-        last_mark=None if good is None else good.run,
-        last_marked_at=None if good is None else good.concluded_at,
-        last_mark_kind="" if good is None else good.kind,
-        last_mark_why_full="" if good is None else good.why_full,
-        last_sweep=None if sweep is None else sweep.run,
-        last_swept_at=None if sweep is None else sweep.swept_at,
         newest=None if newest is None else newest.run,
         newest_state=None if newest is None else newest.state,
         reclaimed_lately=_reclaimed(
@@ -122,22 +153,62 @@ def status_of(
         ),
         lately_is_whole=are_all or _began_before(runs, now - LATELY - max_mark_age),
         reclaimed=_reclaimed(runs),
-        in_quarantine=_reclaimed([run for run in runs if run.in_quarantine]),
-        waiting=(concluded.expired_objects or 0, concluded.expired_bytes or 0)
-        if concluded is not None and waits_for
-        else (0, 0),
-        waiting_run=concluded.run if concluded is not None and waits_for else None,
-        waits_for=waits_for,
-        next_step=next_step,
-        refused=() if concluded is None else tuple(concluded.refused.items()),
+        in_quarantine=total(run.in_quarantine for run in runs),
         overdue=_overdue(good, runs, now, pause, are_all=are_all),
+        others=tuple(
+            KindStatus(**_of_kind(repository_id, kind, runs, runs[:collected], may_sweep=may_sweep))
+            for kind in OTHER_KINDS
+            if any(run.collects == kind for run in runs)
+        ),
         price_per_gb_month=price_per_gb_month,
     )
 
 
+def _of_kind(
+    repository_id: str,
+    kind: Collects,
+    runs: Sequence[PastRun],
+    may_wait: Sequence[PastRun],
+    *,
+    may_sweep: bool,
+) -> dict[str, Any]:
+    """Sum up the runs of one kind, as the values of `KindStatus`.
+
+    Args:
+        repository_id: Repository name.
+        kind: The kind.
+        runs: All runs, newest first.
+        may_wait: Those of them whose objects may still wait.
+        may_sweep: Whether the repository's mode is `sweep`.
+    """
+    good = next((run for run in runs if run.passed and run.collects == kind), None)
+    sweep = next((run for run in runs if run.swept and run.collects == kind), None)
+    concluded = next((run for run in may_wait if _concluded(run, kind)), None)
+    waits_for, next_step = _waits_for(repository_id, concluded, may_sweep=may_sweep)
+    found: dict[str, Any] = {"collects": kind, "waits_for": waits_for, "next_step": next_step}
+    if good is not None:
+        found |= {
+            "last_mark": good.run,
+            "last_marked_at": good.concluded_at,
+            "last_mark_kind": good.kind,
+            "last_mark_why_full": good.why_full,
+        }
+    if sweep is not None:
+        found |= {"last_sweep": sweep.run, "last_swept_at": sweep.swept_at}
+    if concluded is not None:
+        found["refused"] = tuple(concluded.refused.items())
+        if waits_for:
+            found["waiting"] = (concluded.expired_objects or 0, concluded.expired_bytes or 0)
+            found["waiting_run"] = concluded.run
+    return found
+
+
+def _concluded(run: PastRun, kind: Collects) -> bool:
+    return run.concluded_at is not None and run.collects == kind
+
+
 def _reclaimed(runs: Sequence[PastRun]) -> tuple[int, int]:
-    figures = [run.reclaimed for run in runs]
-    return sum(objects for objects, _ in figures), sum(size for _, size in figures)
+    return total(run.reclaimed for run in runs)
 
 
 def _waits_for(repository_id: str, run: PastRun | None, *, may_sweep: bool) -> tuple[str, str]:
@@ -169,11 +240,13 @@ def _overdue(
     if not runs:
         return "it was never marked"
     if good is None or good.concluded_at is None:
-        return (
+        words = (
             "no mark of it ever passed"
             if are_all
             else f"no mark of its newest {len(runs)} runs passed"
         )
+        only_others = any(run.passed for run in runs)
+        return f"{words} that lets go what nothing reaches" if only_others else words
     late = now - good.concluded_at
     if late > _LATE_AFTER * pause:
         return f"the last good mark ended {_long(late)} ago, and one is due every {_long(pause)}"

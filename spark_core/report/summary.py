@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,11 +11,9 @@ import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
 from spark_core import lakegc_keys
-from spark_core.addresses import candidates as rule
 from spark_core.checks import verdict
 from spark_core.checks.expired import waiting_words
 from spark_core.errors import ChainError, VerdictError
-from spark_core.mark import fates
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
 from spark_core.records import confirmation, tables
@@ -29,11 +27,11 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
+from spark_core.report.fates import MAY_GO, WORDS, fates_of
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
 from spark_core.report.values import (
-    KEPT_BY_SETTING,
     NO_COMMIT,
     NOT_KNOWN,
     Check,
@@ -48,18 +46,6 @@ from spark_core.run.options_and_defaults import OPTIONS
 from spark_core.spark.session import surfacing_errors
 
 NAMED = 100
-
-MAY_GO = "may go"
-COMMITTED = "a retained commit reaches it"
-STAGED = "staged on a branch, not yet committed"
-YOUNG = "unreachable, but younger than the cutoff"
-PROTECTED = "has a name that is never collected"
-HELD = "held by name"
-TWIN = "identical content uploaded again: a branch reads from it"
-UNCHECKED = "may be such a re-upload, and was not checked"
-LEFT_TO_OTHERS = "unreachable, and left to a run that collects all"
-BY_BASE = "not read: decided by the run that this one began from"
-NOT_NAMED = "unreachable, but not named by the mark of the reference job"
 
 
 def of_mark(run: Run) -> Report:
@@ -87,7 +73,10 @@ def of_mark(run: Run) -> Report:
             "note the fate of each object",
             "Mark again under a new run key.",
         )
-    groups = _with_base(_fates(figures, figures.fates), listed)
+    groups = {
+        WORDS[fate]: Group(WORDS[fate], *amount)
+        for fate, amount in fates_of(figures, listed).items()
+    }
     by_age = _of(figures.by_age)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
@@ -208,50 +197,6 @@ def _named_with(frame: DataFrame, *outcomes: str) -> tuple[FailedObject, ...]:
         .collect()
     )
     return tuple(FailedObject(row["address"], row["outcome"], row["error"]) for row in rows)
-
-
-def _fates(figures: ExpiredFigures, noted: Mapping[str, tuple[int, int]]) -> dict[str, Group]:
-    """Return every fate of the listed objects in words, from the figures of table 5."""
-    words = {
-        fates.COMMITTED: COMMITTED,
-        fates.STAGED: STAGED,
-        fates.HELD: HELD,
-        rule.PROTECTED: PROTECTED,
-        rule.YOUNG: YOUNG,
-        **KEPT_BY_SETTING,
-    }
-    found = {
-        words[fate]: Group(words[fate], *rest)
-        for fate, rest in noted.items()
-        if fate != rule.CANDIDATE
-    }
-    hidden = figures.twins
-    more = [
-        Group(MAY_GO, figures.expired_objects, figures.expired_bytes),
-        Group(TWIN, hidden.kept_objects, hidden.kept_bytes),
-        Group(UNCHECKED, hidden.unchecked_objects, hidden.unchecked_bytes),
-    ]
-    if figures.policy_only:
-        shown = [sum(each.objects for each in more), sum(each.size_bytes for each in more)]
-        objects, size = noted.get(rule.CANDIDATE, (0, 0))
-        more.append(Group(LEFT_TO_OTHERS, objects - shown[0], size - shown[1]))
-    if restriction := figures.reference:
-        objects = restriction.eligible_objects - figures.expired_objects
-        more.append(Group(NOT_NAMED, objects, restriction.eligible_bytes - figures.expired_bytes))
-    return found | {group.name: group for group in more if group.objects}
-
-
-def _with_base(groups: dict[str, Group], listed: ListedFigures) -> dict[str, Group]:
-    """Add what an optimized run did not list, so that the groups add up to the namespace."""
-    if listed.base is None:
-        return groups
-    read = _total("", list(groups.values()))
-    rest = Group(
-        BY_BASE,
-        max(0, listed.all_objects - read.objects),
-        max(0, listed.all_bytes - read.size_bytes),
-    )
-    return {**groups, rest.name: rest} if rest.objects else groups
 
 
 def _groups(frame: DataFrame, by: Column) -> dict[str, Group]:

@@ -15,12 +15,15 @@ from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.report.summary import BY_BASE, COMMITTED, STAGED
+from spark_core.report.fates import BY_BASE, COMMITTED, LEFT_TO_OTHERS, NOT_NAMED, STAGED
 from spark_core.report.values import PastRun, Report
 from spark_core.storage import ObjectStore
 
 RUNS = 30
 _LIVE = frozenset({COMMITTED, STAGED, BY_BASE})
+# What another run would let go. Without it, the garbage of a run that takes only a part would seem
+# to have gone.
+_OF_OTHERS = frozenset({LEFT_TO_OTHERS, NOT_NAMED})
 _GONE = frozenset({"deleted", "already_gone"})
 
 
@@ -33,7 +36,7 @@ class Point:
         listed: Everything in the namespace.
         live: What a retained commit or a staged entry reaches; for an optimized run also what it
             did not read, nearly all of which is live.
-        garbage: What may go.
+        garbage: What may go, by this run or by one that takes everything.
         reclaimed: What a sweep of the run deleted; 0 without one.
         swept: Whether there was one.
         is_final: Whether it left nothing for another one.
@@ -54,7 +57,8 @@ class Point:
             report.run,
             report.listed.size_bytes,
             sum(group.size_bytes for group in report.kept if group.name in _LIVE),
-            report.expired.size_bytes,
+            report.expired.size_bytes
+            + sum(group.size_bytes for group in report.kept if group.name in _OF_OTHERS),
             sum(group.size_bytes for group in report.outcomes or () if group.name == "deleted"),
             report.swept,
             all(group.name in _GONE for group in report.outcomes or ()),

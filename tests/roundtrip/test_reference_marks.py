@@ -145,7 +145,7 @@ def test_an_empty_mark_lets_nothing_go(official, spark):
     assert marked.addresses(run) == []
     shown = report.load(run)
     assert _standing(shown) == {}
-    assert {group.name: group.objects for group in shown.kept}[report.summary.NOT_NAMED] == 78
+    assert {group.name: group.objects for group in shown.kept}[report.fates.NOT_NAMED] == 78
     assert sweep_only(run) == {}
     # The server's scan has the id of the job's own mark here, which stays as it is.
     with pytest.raises(

@@ -174,7 +174,7 @@ class Written:
         )
         run.store.put(lakegc_keys.verdict_key(run.key), found.to_json())
 
-    def sweep(self, outcomes):
+    def sweep(self, outcomes, **figures):
         """Store a deletion report; address -> (size, outcome, error)."""
         return self._keep(
             tables.DELETION_REPORT,
@@ -191,6 +191,7 @@ class Written:
             ],
             measured=measure,
             planned_objects=len(outcomes),
+            **figures,
         )
 
 

@@ -147,6 +147,12 @@ def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, m
     run = place.lakegc("expire", place.name, policies="sweep")
     assert run.exit_code == 0, run.output
     assert "policy rule 1: all, 14 days, on main/logs/" in run.stdout
+    shown = " ".join(
+        place.lakegc("runs", place.name, "--last", "1", policies="sweep").stdout.split()
+    )
+    assert "swept full, policies" in shown
+    shown = " ".join(place.lakegc("status", place.name, policies="sweep").stdout.split())
+    assert "runs that take only what policies name: last good mark 20" in shown
     assert (
         place.repository.ask("GET", "/refs/main/objects", query={"path": "logs/old"}).status == 410
     )

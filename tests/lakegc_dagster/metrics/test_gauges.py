@@ -74,6 +74,7 @@ def past(**more):
         refused={"expired_share_is_plausible": "too much"},
         concluded_at=NOW,
         mark_seconds=12.5,
+        collects="all",
         fates={"committed": (3, 300), "expired": (2, 20)},
     )
     status = RepositoryStatus(
@@ -96,25 +97,26 @@ def values(text):
 def test_the_metrics_of_a_repository_say_what_its_runs_did():
     found = values(metrics_text([past(price_per_gb_month=0.02)], NOW))
     of = 'repository="repo"'
+    all_of = f'{of},collects="all"'
     assert found.items() >= {
         (f"lakegc_readable{{{of}}}", "1"),
         (f"lakegc_overdue{{{of}}}", "1"),
         (
-            f'lakegc_last_success_timestamp_seconds{{{of},step="mark"}}',
+            f'lakegc_last_success_timestamp_seconds{{{all_of},step="mark"}}',
             str(int(NOW.timestamp())),
         ),
-        (f'lakegc_last_duration_seconds{{{of},step="mark"}}', "12.5"),
-        (f'lakegc_objects{{{of},fate="expired"}}', "2"),
-        (f'lakegc_objects_bytes{{{of},fate="committed"}}', "300"),
+        (f'lakegc_last_duration_seconds{{{all_of},step="mark"}}', "12.5"),
+        (f'lakegc_objects{{{all_of},fate="expired"}}', "2"),
+        (f'lakegc_objects_bytes{{{all_of},fate="committed"}}', "300"),
         (f"lakegc_reclaimed_bytes{{{of}}}", "70"),
-        (f'lakegc_waiting_objects{{{of},waits_for="confirmation"}}', "2"),
-        (f'lakegc_waiting_objects{{{of},waits_for="sweep"}}', "0"),
+        (f'lakegc_waiting_objects{{{all_of},waits_for="confirmation"}}', "2"),
+        (f'lakegc_waiting_objects{{{all_of},waits_for="sweep"}}', "0"),
         (f'lakegc_refused_runs{{{of},check="expired_share_is_plausible"}}', "1"),
         (f'lakegc_runs{{{of},state="refused"}}', "1"),
         (f'lakegc_runs{{{of},state="swept"}}', "0"),
         (f"lakegc_price_per_gb_month{{{of}}}", "0.02"),
     }
-    assert f'lakegc_last_duration_seconds{{{of},step="sweep"}}' not in found
+    assert f'lakegc_last_duration_seconds{{{all_of},step="sweep"}}' not in found
 
 
 def test_a_repository_that_cannot_be_read_has_only_that_to_say():
@@ -222,6 +224,7 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are():
         concluded_at=NOW,
         mark_seconds=1,
         sweep_seconds=1,
+        collects="all",
         refused={"a": ""},
         fates={"committed": (1, 1)},
     )  # fmt: skip

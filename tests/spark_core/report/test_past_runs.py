@@ -42,12 +42,12 @@ def marked(written, ago=timedelta(0), **refused):
 
 
 def only(written):
-    (found,) = past_runs(written.run.store)
+    (found,) = past_runs(written.run.store, NOW)
     return found
 
 
 def status(written, *, may_sweep=True, now=NOW, **more):
-    runs = past_runs(written.run.store)
+    runs = past_runs(written.run.store, NOW)
     return status_of("repo", runs, now, pause=DAY, may_sweep=may_sweep, **more)
 
 
@@ -77,7 +77,7 @@ def test_a_run_says_what_it_read_and_its_fates_add_up_to_the_namespace(written):
     )
     written.conclude()
     written.run.environment.clock.instant = NOW
-    optimized, full = past_runs(written.run.store)
+    optimized, full = past_runs(written.run.store, NOW)
     assert (optimized.kind, optimized.base, optimized.why_full) == (
         "optimized",
         str(base.run.key),
@@ -152,10 +152,10 @@ def test_a_damaged_verdict_is_a_line_of_the_list_and_hides_no_other_run(written)
     marked(written, 2 * DAY)
     run = marked(written, DAY).run
     run.store.put(lakegc_keys.verdict_key(run.key), b"{")
-    found = past_runs(run.store)
+    found = past_runs(run.store, NOW)
     assert [each.state for each in found] == ["unreadable", "marked"]
     assert "_verdict.json" in found[0].problem
-    assert past_runs(run.store, newest=1) == found[:1]
+    assert past_runs(run.store, NOW, newest=1) == found[:1]
 
 
 def test_an_unknown_run_names_the_runs_there_are(written):
@@ -241,3 +241,61 @@ def test_what_waits_says_for_what_and_how_to_go_on(written, monkeypatch, refused
 def test_what_is_swept_waits_for_nothing(written):
     marked(written).sweep(GONE)
     assert status(written).waits_for == ""
+
+
+def of_kind(collects, ago, **more):
+    instant = NOW - ago
+    return PastRun(
+        **{
+            "run": str(RunKey.at(instant)),
+            "state": "marked",
+            "concluded_at": instant,
+            "expired_objects": 2,
+            "expired_bytes": 30,
+            "collects": collects,
+            **more,
+        }
+    )
+
+
+def told(*runs):
+    return status_of("repo", runs, NOW, pause=DAY, may_sweep=True)
+
+
+def test_a_run_of_another_kind_is_neither_a_mark_nor_a_sweep_of_the_collection():
+    garbage = of_kind("all", 3 * DAY)
+    expired = of_kind(
+        "policies", DAY / 2, state="swept", swept_at=NOW, outcomes={"deleted": (2, 30)}
+    )
+    found = told(expired, garbage)
+    assert (found.last_mark, found.last_sweep, found.newest) == (garbage.run, None, expired.run)
+    assert (found.waiting, found.waiting_run) == ((2, 30), garbage.run)
+    assert found.overdue.startswith("the last good mark ended 3.0 days ago")
+    assert [(kind.collects, kind.last_sweep) for kind in found.others] == [
+        ("policies", expired.run)
+    ]
+    (other,) = found.to_json()["others"]
+    assert other["last_swept_at"] == NOW.isoformat()
+
+
+def test_each_kind_waits_for_itself_until_a_mark_of_the_collection_names_it_anew():
+    expired, within = of_kind("policies", DAY), of_kind("reference mark", DAY / 2)
+    found = told(within, expired, of_kind("all", 2 * DAY, expired_objects=5))
+    assert [kind.waiting[0] for kind in found.kinds] == [5, 2, 2]
+    assert found.most_waiting == (5, 30)
+    found = told(of_kind("all", DAY / 4, expired_objects=0), within, expired)
+    assert [kind.waits_for for kind in found.kinds] == ["", "", ""]
+
+
+def test_quarantine_is_what_lies_there_once_a_purge_may_have_taken_a_part(written):
+    run = marked(written).run
+    written.sweep(GONE)
+    held = lakegc_keys.in_quarantine(run.key)
+    run.store.put(f"{held}data/s/a", b"1")
+    (found,) = past_runs(run.store, NOW)
+    assert found.in_quarantine == (1, 1)
+    written.sweep(GONE, quarantine_days=7)
+    (found,) = past_runs(run.store, NOW)
+    assert found.in_quarantine == found.outcomes["deleted"] == (2, 30)
+    (found,) = past_runs(run.store, found.quarantine_until)
+    assert found.in_quarantine == (1, 1)

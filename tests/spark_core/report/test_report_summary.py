@@ -13,7 +13,7 @@ from spark_core.errors import ChainError, CorruptTableError
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import EXPIRED_ADDRESSES
-from spark_core.report import Group, Report, summary
+from spark_core.report import Group, Report, fates, summary
 from spark_core.run.cutoff import before
 from tests.support.written_run import NOW, OLD, begun_from
 
@@ -57,12 +57,12 @@ def test_each_listed_object_has_exactly_one_fate(written):
     )
     found = report.of_mark(written.run)
     assert _by_name(found.kept) == {
-        summary.COMMITTED: (3, 35),
-        summary.STAGED: (1, 4),
-        summary.YOUNG: (1, 16),
-        summary.PROTECTED: (1, 64),
-        summary.TWIN: (1, 128),
-        summary.UNCHECKED: (1, 256),
+        fates.COMMITTED: (3, 35),
+        fates.STAGED: (1, 4),
+        fates.YOUNG: (1, 16),
+        fates.PROTECTED: (1, 64),
+        fates.TWIN: (1, 128),
+        fates.UNCHECKED: (1, 256),
     }
     assert (found.expired.objects, found.expired.size_bytes) == (1, 8)
     assert (found.listed.objects, found.listed.size_bytes) == (9, 511)
@@ -143,7 +143,7 @@ def test_an_optimized_mark_says_what_it_did_not_read_and_adds_up_to_the_namespac
     )
     found = report.of_mark(written.run)
     assert (found.listed.objects, found.listed.size_bytes) == (1_000, 9_999)
-    assert _by_name(found.kept)[summary.BY_BASE] == (998, 9_990)
+    assert _by_name(found.kept)[fates.BY_BASE] == (998, 9_990)
     assert sum(group.objects for group in found.kept) + found.expired.objects == 1_000
     words = "optimized, from run 2026-11-19T02-00-00Z: 1 slice and 2,000 ranges were not read"
     assert str(found.kind) == words
@@ -313,7 +313,7 @@ def test_a_page_that_was_made_later_took_its_cutoff_from_the_settings_of_now(wri
     found = report.load(later)
     assert found.cutoff == run.cutoff
     assert f"only objects written before {run.cutoff.isoformat()}" in report.page(found)
-    assert _by_name(found.kept) == {summary.YOUNG: (1, 16), summary.PROTECTED: (1, 4)}
+    assert _by_name(found.kept) == {fates.YOUNG: (1, 16), fates.PROTECTED: (1, 4)}
     assert found == report.of_mark(run)
 
 

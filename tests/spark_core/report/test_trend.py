@@ -8,7 +8,7 @@ import pytest
 from spark_core import lakegc_keys
 from spark_core.errors import TransientError
 from spark_core.model import RunKey
-from spark_core.report import Group, summary, trend
+from spark_core.report import Group, fates, trend
 from spark_core.report.trend import Point
 from tests.support.stored_formats import REPORT
 from tests.support.written_run import NOW, written_run
@@ -21,7 +21,7 @@ def store(tmp_path):
 
 def of(days, **changes):
     """Make the report of a run some days before the last one; its bytes tell its days."""
-    kept = (Group(summary.COMMITTED, 1, 20), Group(summary.STAGED, 1, 3), Group("young", 1, 7))
+    kept = (Group(fates.COMMITTED, 1, 20), Group(fates.STAGED, 1, 3), Group("young", 1, 7))
     made = replace(
         REPORT,
         run=str(RunKey.at(NOW - timedelta(days=days))),

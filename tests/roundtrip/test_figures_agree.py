@@ -1,0 +1,260 @@
+"""The figures of runs of every kind: what the page, the lists, the metrics, the status and Dagster
+say of one adds up to what there is, and all of them say the same.
+"""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakegc_dagster import headlines
+from lakegc_dagster.metrics.gauges import metrics_text
+from lakegc_dagster.overview import Past
+from spark_core import report
+from spark_core.policies import confirmed, versions
+from spark_core.policies.document import Policy
+from spark_core.records import tables
+from spark_core.report.fates import MAY_GO, WORDS
+from spark_core.report.past_runs import past_runs
+from spark_core.report.status import status_of
+from spark_core.undo.restore import restore
+from spark_core.upkeep import prune_own_tables
+from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.told_repository import BEGIN, DAY, Told, rule
+
+pytestmark = pytest.mark.spark
+
+MARK_ID = "ft6s0e1ksdufuaulm34g"
+
+
+@dataclass
+class Story:
+    """A repository with garbage, and runs of each kind over it.
+
+    Attributes:
+        told: The repository.
+        garbage: Addresses that nothing reaches.
+        logs: The address that a policy names.
+    """
+
+    told: Told
+    garbage: list
+    logs: str
+
+    def run(self, day, **options):
+        """Open a run of a day."""
+        self.told.at(day)
+        now = BEGIN + day * DAY
+        self.told.sandbox.clock.set(now + timedelta(seconds=1))
+        repository = self.told.repository
+        return open_sandbox_run(self.told.sandbox, repository.name, self.told.spark, now, **options)
+
+    def marked(self, day, *, reference=None, **options):
+        """Mark, and store the report."""
+        run = replace(self.run(day, **options), reference_mark=reference)
+        _, found, _ = mark_and_conclude(run)
+        assert found.passed, [check["summary"] for check in found.failed]
+        report.load(run)
+        return run
+
+    def lies_there(self, *garbage):
+        """Let objects lie where they lay."""
+        for address in garbage:
+            number = self.garbage.index(address)
+            self.told.repository.store.put(address, b"x" * (number + 7))
+            self.told.repository.store.date(address, BEGIN)
+
+    def past(self, run):
+        """Return all runs at the instant of one, as every command reads them."""
+        now = run.key.instant + timedelta(seconds=2)
+        found = past_runs(run.store, now)
+        status = status_of("repo", found, now, pause=DAY, may_sweep=True)
+        return Past("repo", found, status)
+
+    def of(self, run):
+        """Return one run as every command reads it."""
+        (found,) = [each for each in self.past(run).runs if each.run == str(run.key)]
+        return found
+
+
+@pytest.fixture
+def story(sandbox, spark):
+    told = Told(sandbox, spark)
+    told.repository.rules(100)
+    logs = told.committed("main", "logs/a")
+    told.committed("main", "data/a", "data/bb", "data/ccc")
+    garbage = [told.repository.upload("main", f"x{n}", b"x" * (n + 7)) for n in range(5)]
+    for number in range(5):
+        told.repository.delete("main", f"x{number}")
+    told.repository.upload("main", "staged", b"staged")
+    told.at(8.9)
+    told.repository.upload("main", "young", b"young")
+    told.repository.delete("main", "young")
+    return Story(told, garbage, logs)
+
+
+def agree(story, run):
+    """Compare all that shows the figures of a run; return its fates."""
+    past, page = story.past(run), report.load(run)
+    (one,) = [each for each in past.runs if each.run == str(run.key)]
+    fates = {name: tuple(amount) for name, amount in one.to_json()["fates"].items()}
+
+    listed = json.loads(page.to_json())["listed"]
+    assert sum(objects for objects, _ in fates.values()) == listed["objects"] == one.listed_objects
+    assert sum(size for _, size in fates.values()) == listed["size_bytes"]
+
+    shown = {group.name: (group.objects, group.size_bytes) for group in (page.expired, *page.kept)}
+    named = {WORDS[name]: amount for name, amount in fates.items()}
+    assert {name: amount for name, amount in shown.items() if amount[0]} == named
+    html = report.page(page)
+    assert all(str(group) in html for group in page.kept)
+    of_all = page.listed.objects
+    assert f"of {of_all} object{'' if of_all == 1 else 's'}" in html
+
+    by_fate = {
+        what: {
+            fate: int(value)
+            for kind, fate, value in re.findall(
+                rf'^{what}{{repository="repo",collects="([^"]+)",fate="([^"]+)"}} (\d+)$',
+                metrics_text([past], run.now()),
+                re.MULTILINE,
+            )
+            if kind == one.collects
+        }
+        for what in ("lakegc_objects", "lakegc_objects_bytes")
+    }
+    if one == next(each for each in past.runs if each.collects == one.collects):
+        for at, amounts in enumerate(by_fate.values()):
+            assert amounts == {name: amount[at] for name, amount in fates.items()}
+
+    goes = fates.get("expired", (0, 0))
+    assert (one.expired_objects, one.expired_bytes) == goes
+    (kind,) = [each for each in past.status.kinds if each.collects == one.collects]
+    if kind.waiting_run == str(run.key):
+        assert kind.waiting == goes
+
+    stored = {spec.name: run.load(spec).manifest for spec in tables.MARK_TABLES}
+    for dagster in (
+        headlines.of_stored(run, stored["expired_addresses"], {}),
+        headlines.of_mark(page),
+    ):
+        words = " ".join(dagster["headline"].value.replace("*", "").split())
+        assert re.match(rf"{goes[0]} objects? \(.*\) may go of {listed['objects']} objects", words)
+    assert (
+        headlines.of_stored(run, stored["namespace_slices"], {})["objects_listed"].value
+        == (listed["objects"])
+    )
+    kept = headlines.of_mark(page)["kept"]
+    assert {row.data["what"]: row.data["objects"] for row in kept.records} == {
+        name: amount[0] for name, amount in named.items() if name != MAY_GO
+    }
+    return fates
+
+
+def objects(fates):
+    return {name: amount[0] for name, amount in fates.items()}
+
+
+def reference_mark(run, *addresses):
+    """Write a mark of lakeFS's own job that names some addresses."""
+    folder = f"_lakefs/retention/gc/unified/{MARK_ID}/"
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"address": pa.array(addresses, pa.string())}), sink)
+    run.store.put(f"{folder}deleted/part-00000-a.parquet", sink.getvalue().to_pybytes())
+    run.store.put(f"{folder}deleted/_SUCCESS", b"")
+    told = {
+        "run_id": MARK_ID,
+        "success": True,
+        "first_slice": "",
+        "start_time": "2026-11-09T00:00:00Z",
+        "cutoff_time": "2026-11-09T00:00:00Z",
+        "num_deleted_objects": len(addresses),
+    }
+    run.store.put(f"{folder}summary.json", json.dumps(told).encode())
+
+
+def with_policy(story, day):
+    run = story.run(day)
+    confirmed.confirm(run, versions.put(run, Policy((rule("main/logs/", 3),)), who="test"), "test")
+
+
+def test_every_kind_of_run_has_one_fate_for_each_object_wherever_it_is_shown(story):
+    plain = story.marked(9, optimized=True)
+    assert objects(agree(story, plain)) == {
+        "committed": 4,
+        "staged": 1,
+        "young": 1,
+        "expired": 5,
+    }
+
+    story.told.committed("main", "data/new")
+    optimized = story.marked(9.05, optimized=True)
+    found = agree(story, optimized)
+    assert story.of(optimized).kind == "optimized"
+    assert objects(found)["by base"] > 0
+
+    reference_mark(plain, *story.garbage[:2], story.logs)
+    within = story.marked(9.1, reference=MARK_ID)
+    found = agree(story, within)
+    assert (objects(found)["expired"], objects(found)["not named"]) == (2, 3)
+    status = story.past(within).status
+    assert (status.last_mark, status.waiting_run) == (str(optimized.key), str(optimized.key))
+    assert [(kind.collects, kind.waiting_run) for kind in status.others] == [
+        ("reference mark", str(within.key))
+    ]
+
+    with_policy(story, 9.2)
+    expire = story.marked(9.2, collects="policies", policies="sweep")
+    assert sweep_only(expire) == {story.logs: "deleted"}
+    (words,) = report.load(expire).cautions
+    assert words.startswith("only what the retention policy names was considered")
+    assert objects(agree(story, expire)) == {
+        "committed": 5,
+        "young": 1,
+        "expired": 1,
+        "left to others": 5,
+    }
+    status = story.past(expire).status
+    assert (status.last_mark, status.last_sweep) == (str(optimized.key), None)
+    assert (status.waiting[0], status.waiting_run) == (5, str(optimized.key))
+    assert status.reclaimed == (1, 6)
+
+    swept = story.marked(12, quarantine=True, quarantine_days=7)
+    assert len(sweep_only(swept)) == 6
+    agree(story, swept)
+    status = story.past(swept).status
+    assert (status.last_sweep, status.waits_for) == (str(swept.key), "")
+    assert status.in_quarantine == story.of(swept).outcomes["deleted"]
+
+    back, needed, *_ = story.garbage
+    assert restore(swept, [back]).complete
+    story.lies_there(back)
+    agree(story, swept)
+    assert (story.of(swept).reclaimed[0], story.of(swept).in_quarantine[0]) == (5, 6)
+
+    # Its copy stays, as something refers to it.
+    name = story.told.repository.name
+    assert story.told.repository.stage("main", "again", f"local://{name}/{needed}").status == 201
+    later = story.marked(50)
+    house = prune_own_tables.keep_house(later)
+    assert house.pruned.purged.objects == 5, house.words
+    assert story.past(later).status.in_quarantine == (1, 8)
+    agree(story, swept)
+    assert objects(agree(story, later))["expired"] == 1
+
+
+def test_after_a_run_by_a_policy_alone_nothing_was_collected_and_nothing_is_in_order(story):
+    with_policy(story, 9)
+    expire = story.marked(9, collects="policies", policies="sweep")
+    sweep_only(expire)
+    status = story.past(expire).status
+    assert (status.last_mark, status.last_sweep) == (None, None)
+    assert status.overdue == "no mark of it ever passed that lets go what nothing reaches"
+    (other,) = status.others
+    assert (other.last_mark, other.last_sweep) == (str(expire.key), str(expire.key))
+    assert other.waits_for == ""
