@@ -305,6 +305,8 @@ def _to_know(run: PastRun) -> str:
         for outcome in ("kept", "refused", "failed")
         if outcome in run.outcomes
     ]
+    if run.deleted_before[0]:
+        said.append(f"{run.deleted_before[0]:,} had been reported deleted before")
     if run.restored[0]:
         said.append(f"{run.restored[0]:,} restored")
     if run.in_quarantine[0]:

@@ -20,6 +20,7 @@ from spark_core import holds, schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
 from spark_core.mark import explanations, fates, inventory, policy_rows, twins
+from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
 from spark_core.mark.kept_objects import with_hashes
@@ -160,6 +161,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
                 expired,
                 partial(only_in_expired_commits, run, mark.commits),
             )
+            more["deleted_before"] = deleted_before(run, expired)
         enclosed = () if explained.manifest is None else (explained.manifest,)
         return decided, left, {**more, **explained.figures}, enclosed
 

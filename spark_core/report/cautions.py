@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from spark_core.plain_text import counted
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report.values import bytes_text
 
@@ -76,6 +77,13 @@ def cautions(
             "client would take for another object's (empty, `.` or `..` segments, control "
             "characters and the like), so they stay, whether anything reaches them or not. Look "
             "at them with the store's own tools"
+        )
+    if again := expired.deleted_before:
+        found.append(
+            f"{counted(again.objects, 'object')} ({bytes_text(again.bytes)}) of those that may go "
+            "were reported deleted by an earlier sweep and are still there, so the store says that "
+            "it deletes and does not, or somebody brought them back. Totals of what was reclaimed "
+            "count them once. Look at the bucket's settings (versions, locks, replication)"
         )
     for setting, amount in expired.kept_by_setting.items():
         if objects := amount.objects:

@@ -22,6 +22,7 @@ from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import confirmation, tables
 from spark_core.records.figures import (
+    AmountFigures,
     Collects,
     DeletionFigures,
     ExpiredFigures,
@@ -73,6 +74,8 @@ class PastRun:
         collects: What it lets go: `all`, only what `policies` name, or only what a `reference mark`
             names, too; None if its mark named nothing yet, or cannot be read.
         fates: Fate -> objects and bytes, of every object, as `fates.fates_of` gives them.
+        deleted_before: Objects and bytes that may go although an earlier sweep reported them
+            deleted.
         outcomes: Outcome of a sweep -> objects and bytes.
         restored: Objects and bytes that restores brought back.
         quarantine_until: Until when the deleted objects can come out of quarantine, if they were
@@ -99,6 +102,7 @@ class PastRun:
     expired_bytes: int | None = None
     collects: Collects | None = None
     fates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    deleted_before: Amount = (0, 0)
     outcomes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     restored: tuple[int, int] = (0, 0)
     quarantine_until: datetime | None = None
@@ -120,9 +124,13 @@ class PastRun:
 
     @property
     def reclaimed(self) -> tuple[int, int]:
-        """Objects and bytes that its sweep took from their places, less what was restored."""
-        deleted = self.outcomes.get("deleted", (0, 0))
-        return max(0, deleted[0] - self.restored[0]), max(0, deleted[1] - self.restored[1])
+        """Objects and bytes that its sweep took from their places, and no earlier one took.
+
+        What was restored is left out.
+        """
+        taken = (self.outcomes.get("deleted", (0, 0)), self.restored, self.deleted_before)
+        objects, size_bytes = (of - back - before for of, back, before in zip(*taken, strict=True))
+        return max(0, objects), max(0, size_bytes)
 
     @property
     def seconds(self) -> float | None:
@@ -254,12 +262,17 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> Past
         expired_bytes=expired.expired_bytes,
         collects=expired.collects,
         fates=fates_of(expired, None if slices is None else ListedFigures.of(slices)),
+        deleted_before=_amount(expired.deleted_before),
         outcomes={} if swept is None else outcomes_of(swept),
         restored=(len(back), sum(back)),
         quarantine_until=None if swept is None else quarantine.ends_at(swept),
         in_quarantine=_in_quarantine(store, key, swept, now) if key in there.quarantine else (0, 0),
         **kind,
     )
+
+
+def _amount(figures: AmountFigures | None) -> Amount:
+    return (0, 0) if figures is None else (figures.objects, figures.bytes)
 
 
 def _state(swept: Manifest | None, *, refused: bool, journal: bool, back: int) -> State:

@@ -17,7 +17,7 @@ from lakegc_dagster.overview import Past
 from spark_core import report
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Policy
-from spark_core.records import tables
+from spark_core.records import reading, tables
 from spark_core.report.fates import MAY_GO, WORDS
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status import status_of
@@ -62,6 +62,11 @@ class Story:
         report.load(run)
         return run
 
+    def sweep_that_deletes_nothing(self, run):
+        """Sweep on a store that says "deleted", and deletes nothing."""
+        assert set(sweep_only(run).values()) == {"deleted"}
+        self.lies_there(*self.garbage)
+
     def lies_there(self, *garbage):
         """Let objects lie where they lay."""
         for address in garbage:
@@ -80,6 +85,12 @@ class Story:
         """Return one run as every command reads it."""
         (found,) = [each for each in self.past(run).runs if each.run == str(run.key)]
         return found
+
+
+@pytest.fixture(params=[10_000, pytest.param(0, marks=pytest.mark.deep)])
+def who(request, monkeypatch):
+    """Who compares: this process, or executors."""
+    monkeypatch.setattr(reading, "DRIVER_ROWS", request.param)
 
 
 @pytest.fixture
@@ -258,3 +269,31 @@ def test_after_a_run_by_a_policy_alone_nothing_was_collected_and_nothing_is_in_o
     (other,) = status.others
     assert (other.last_mark, other.last_sweep) == (str(expire.key), str(expire.key))
     assert other.waits_for == ""
+
+
+def test_what_a_store_says_it_deleted_and_keeps_is_named_again_and_reclaimed_once(story):
+    first = story.marked(9)
+    story.sweep_that_deletes_nothing(first)
+    again = story.marked(9.05)
+    assert story.of(again).deleted_before == (5, 45)
+    (words,) = [one for one in report.load(again).cautions if "reported deleted" in one]
+    assert words.startswith("5 objects (45 bytes) of those that may go were reported deleted")
+    story.sweep_that_deletes_nothing(again)
+    assert story.past(again).status.reclaimed == (5, 45) == story.of(first).outcomes["deleted"]
+    last = story.marked(11)
+    sweep_only(last)
+    # The one that was too young before is new.
+    assert story.past(last).status.reclaimed == (6, 50)
+
+
+@pytest.mark.usefixtures("who")
+def test_what_a_restore_brought_back_was_not_deleted_before(story):
+    first = story.marked(9, quarantine=True)
+    sweep_only(first)
+    back, kept, *_ = story.garbage
+    assert restore(first, [back]).complete
+    story.lies_there(back, kept)
+    again = story.marked(9.1)
+    assert story.of(again).deleted_before == (1, 8)
+    sweep_only(again)
+    assert story.past(again).status.reclaimed == (5, 45)

@@ -145,6 +145,8 @@ class ExpiredFigures(SumFigures):
             the store has: they were written since, and do not count as missing.
         saved: Digest of what the run saved for optimized runs; None if it saved nothing.
         audit: How the optimized runs before a full one compare with it; None if there were none.
+        deleted_before: Objects that may go and that an earlier sweep reported deleted; None for
+            none, and in an optimized run, which does not look for them.
     """
 
     unreachable_objects: int = 0
@@ -174,6 +176,7 @@ class ExpiredFigures(SumFigures):
     policy_only: bool | None = field(default=None, metadata=LEFT_OUT)
     saved: str | None = field(default=None, metadata=LEFT_OUT)
     audit: AuditFigures | None = field(default=None, metadata=LEFT_OUT)
+    deleted_before: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def collects(self) -> Collects:
