@@ -246,7 +246,7 @@ def _committed(manifest: Manifest, _price: float | None, _all: ListedFigures | N
     figures = CommittedFigures.of(manifest)
     change = figures.change
     if change is not None:
-        spared = engine.report.spared_ranges(change)
+        spared = change.unread_ranges
         return {
             "headline": _words(
                 f"**{counted(change.new_ranges, 'range')} came, {change.left_ranges:,} left**",

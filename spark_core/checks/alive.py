@@ -125,16 +125,22 @@ def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: 
             lacking.append(
                 f"{'only ' if read < wanted else ''}{read} of their {wanted} {what} were read"
             )
+    had = f"{committed.head_metaranges} metaranges and {committed.head_ranges} ranges"
+    base, others = ListedFigures.of(manifests["namespace_slices"]).base, ""
+    if base is None:
+        had = f" with {had}"
+    else:
+        had = f"; {had} of heads were to be read"
+        others = f"; the others are known from run {base.run}"
     return CheckResult(
         "heads_are_readable",
         "committed_addresses",
         not lacking,
-        f"{commits.branches} branches stand on {heads} commits with "
-        f"{committed.head_metaranges} metaranges and {committed.head_ranges} ranges, "
+        f"{commits.branches} branches stand on {heads} commits{had}"
         + (
-            "all of them read"
-            if not lacking
-            else f"but {', '.join(lacking)}. Mark again under a new run key."
+            f", but {', '.join(lacking)}. Mark again under a new run key."
+            if lacking
+            else f", all of them read{others}"
         ),
         {
             "branches": commits.branches,
@@ -177,6 +183,7 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
         "committed_addresses",
         passed,
         f"{metaranges} metaranges, {figures.ranges} ranges with {figures.entries} entries"
+        + ("" if figures.change is None else " were to be read")
         + known_from_base(manifests)
         + (
             ""
@@ -207,8 +214,7 @@ def known_from_base(manifests: Manifests) -> str:
     change = CommittedFigures.of(manifests["committed_addresses"]).change
     if base is None or change is None:
         return ""
-    more = change.known_ranges - change.matched_ranges - change.hiding_ranges
-    return f"; {more} more ranges are known from run {base.run}"
+    return f"; {change.unread_ranges} more ranges are known from run {base.run}"
 
 
 def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
@@ -225,15 +231,16 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
         committed.retained_metaranges_read,
         committed.empty_metaranges,
     )
-    # An optimized run read what changed. The others are counted by the metaranges that have them.
-    known = 0 if committed.change is None else committed.change.known_ranges
-    none = committed.ranges + known == 0
+    # An optimized run reads what changed. The others are counted by the metaranges that have them,
+    # and some of them are read again.
+    ranges = committed.ranges if committed.change is None else committed.change.ranges
+    none = ranges == 0
     passed = not none or (
         committed.change is not None
         or (committed.retained_metaranges == wanted and read >= wanted and empty >= wanted)
     )
     if not none:
-        summary = f"the retained commits have {committed.ranges + known} ranges"
+        summary = f"the retained commits have {ranges} ranges"
     elif passed:
         summary = (
             f"the retained commits have no range: {wanted} metaranges were read and hold none, the "
@@ -253,7 +260,9 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
         summary,
         {
             "ranges": committed.ranges,
-            "ranges_known_from_base": known,
+            "ranges_known_from_base": 0
+            if committed.change is None
+            else committed.change.known_ranges,
             "metaranges_of_commits": wanted,
             "metaranges_of_ranges": committed.retained_metaranges,
             "metaranges_read": read,

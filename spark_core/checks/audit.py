@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests
-from spark_core.records.figures import AuditFigures, ExpiredFigures
+from spark_core.plain_text import counted
+from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
 
 _NAME = "optimized_runs_were_right"
@@ -19,14 +20,20 @@ def optimized_runs_were_right(run: Run, manifests: Manifests) -> CheckResult:
     not name is shown, and goes now.
     """
     found = ExpiredFigures.of(manifests["expired_addresses"]).audit
-    if found is None:
+    base = ListedFigures.of(manifests["namespace_slices"]).base
+    if base is not None:
+        summary = (
+            f"this run is an optimized one, from run {base.run}: the next full one compares what "
+            "optimized runs deleted"
+        )
+    elif found is None:
         summary = "no optimized run was made since the last full one"
     elif not found.runs:
         summary = "no optimized run has deleted anything since the last full one"
     else:
         summary = (
-            f"nothing that {len(found.runs)} optimized runs deleted is referenced "
-            f"({found.deleted_objects} objects)"
+            f"nothing that {counted(len(found.runs), 'optimized run')} deleted is referenced "
+            f"({counted(found.deleted_objects, 'object')})"
         )
     if found is not None and found.brought_back_objects:
         summary += (

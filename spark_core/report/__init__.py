@@ -5,7 +5,7 @@ This package decides nothing.
 
 from spark_core.report.chart import chart
 from spark_core.report.fates import fates_of, total
-from spark_core.report.kind import kind_of, spared_ranges
+from spark_core.report.kind import kind_of
 from spark_core.report.page import page
 from spark_core.report.stored import load, make, page_of, save
 from spark_core.report.summary import of_mark, of_sweep
@@ -43,6 +43,5 @@ __all__ = [
     "page",
     "page_of",
     "save",
-    "spared_ranges",
     "total",
 ]

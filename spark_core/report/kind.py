@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_core.records.figures import ChangeFigures, CommittedFigures, ListedFigures
+from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.report.values import Kind
 
@@ -24,10 +24,5 @@ def kind_of(slices: Manifest, committed: Manifest | None = None) -> Kind:
         why_full=listed.why_full or "",
         base="" if base is None else base.run,
         spared_slices=0 if base is None else base.spared_slices,
-        spared_ranges=0 if change is None else spared_ranges(change),
+        spared_ranges=0 if change is None else change.unread_ranges,
     )
-
-
-def spared_ranges(change: ChangeFigures) -> int:
-    """Return the ranges of retained commits that an optimized run did not read."""
-    return max(0, change.known_ranges - change.matched_ranges - change.hiding_ranges)

@@ -379,7 +379,7 @@ def test_53_a_branch_on_an_expired_commit_brings_back_what_went_rightly(
     assert figures.brought_back_named == (gone,)
     assert figures.runs == (str(run.key),)
     assert said.summary.startswith(
-        "nothing that 1 optimized runs deleted is referenced (1 objects), but for 1 brought back "
+        "nothing that 1 optimized run deleted is referenced (1 object), but for 1 brought back "
         f"from expired commits since, {gone} among them: "
     )
     _, marked = place.mark(7, **OPTIMIZED)

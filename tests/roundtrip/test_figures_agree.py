@@ -15,9 +15,11 @@ from lakegc_dagster import headlines
 from lakegc_dagster.metrics.gauges import metrics_text
 from lakegc_dagster.overview import Past
 from spark_core import report
+from spark_core.checks import verdict
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Policy
 from spark_core.records import reading, tables
+from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.report.fates import MAY_GO, WORDS
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status import status_of
@@ -297,3 +299,52 @@ def test_what_a_restore_brought_back_was_not_deleted_before(story):
     assert story.of(again).deleted_before == (1, 8)
     sweep_only(again)
     assert story.past(again).status.reclaimed == (5, 45)
+
+
+def said(run):
+    """Check -> sentence, as the verdict keeps it."""
+    return {check["name"]: check["summary"] for check in verdict.load(run).checks}
+
+
+def test_what_the_checks_of_an_optimized_mark_say_is_true(story):
+    """An entry of a head may hide a candidate of its size, so its range is read again."""
+    story.told.repository.branch("dev")
+    story.told.committed("dev", "dev/a")
+    first = story.marked(9, optimized=True)
+    sweep_only(first)
+    story.told.repository.upload("main", "gone", b"data/a")
+    story.told.repository.delete("main", "gone")
+    base = story.marked(10.5, optimized=True)
+    assert story.of(base).kind == "optimized"
+    assert sweep_only(base)
+    optimized = story.marked(10.6, optimized=True)
+    assert story.of(optimized).kind == "optimized"
+    full = story.marked(10.7)
+    ranges = CommittedFigures.of(full.load(tables.COMMITTED_ADDRESSES).manifest)
+    for run in (base, optimized, full):
+        words = said(run)
+        assert words["zero_ranges_are_proved"] == (
+            f"the retained commits have {ranges.ranges} ranges"
+        )
+        figures = CommittedFigures.of(run.load(tables.COMMITTED_ADDRESSES).manifest)
+        heads = words["heads_are_readable"]
+        if run is full:
+            assert heads.endswith(
+                f"{ranges.head_metaranges} metaranges and {ranges.head_ranges} ranges, all of "
+                "them read"
+            )
+            continue
+        assert figures.change.unread_ranges + figures.ranges == ranges.ranges
+        knew = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base.run
+        assert heads.endswith(
+            f"; {figures.head_metaranges} metaranges and {figures.head_ranges} ranges of heads "
+            f"were to be read, all of them read; the others are known from run {knew}"
+        )
+        assert words["optimized_runs_were_right"] == (
+            f"this run is an optimized one, from run {knew}: the next full one compares what "
+            "optimized runs deleted"
+        )
+    assert "nothing that 1 optimized run deleted" in said(full)["optimized_runs_were_right"]
+    assert said(first)["optimized_runs_were_right"] == (
+        "no optimized run was made since the last full one"
+    )

@@ -188,6 +188,7 @@ class _Reading:
                 looked_up=len(asked.addresses),
                 looked_up_manifest=None if looked_up is None else looked_up.sha256,
                 compares_checksums=self.compares,
+                spared_ranges=len(change.known.keys() - _ids(self.read)),
                 **collected.counts,
             ),
         )

@@ -17,7 +17,9 @@ class ChangeFigures(Figures):
         left_metaranges: Metaranges that they had and have not.
         new_ranges: Ranges that came ...
         left_ranges: ... and those that left.
-        known_ranges: Ranges that stayed.
+        known_ranges: Ranges that stayed ...
+        spared_ranges: ... and those of them that were not read; None: an earlier lakegc did not
+            count them.
         head_entries: Entries of the ranges that heads have, or had since the last full run.
         matched_ranges: Those of them that were read, as they may have a candidate ...
         hiding_ranges: ... or an entry that may hide one.
@@ -46,6 +48,19 @@ class ChangeFigures(Figures):
     looked_up: int = 0
     looked_up_manifest: str | None = field(default=None, metadata=LEFT_OUT)
     compares_checksums: bool = False
+    spared_ranges: int | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def ranges(self) -> int:
+        """Ranges of retained commits, read or not."""
+        return self.new_ranges + self.known_ranges
+
+    @property
+    def unread_ranges(self) -> int:
+        """Ranges of retained commits that were not read."""
+        if self.spared_ranges is not None:
+            return self.spared_ranges
+        return max(0, self.known_ranges - self.matched_ranges - self.hiding_ranges)
 
 
 @dataclass(frozen=True, kw_only=True)
