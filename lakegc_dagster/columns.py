@@ -71,6 +71,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     tables.DELETION_REPORT.name: {
         "address": _ADDRESS,
         "size_bytes": _SIZE,
+        "reason": "Why the mark let it go.",
         "outcome": "`deleted`, `already_gone`, `kept`, `refused` or `failed`.",
         "error": "What the store said, or why it was kept.",
         "attempts": "How many batches asked the store to delete it.",

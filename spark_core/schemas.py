@@ -246,6 +246,8 @@ DELETION_REPORT = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
+        # Why the mark let it go: as in the expired addresses, which are pruned sooner.
+        pa.field("reason", pa.string(), nullable=False),
         # deleted, already_gone, kept, refused, failed
         pa.field("outcome", pa.string(), nullable=False),
         # The cause, for the last three outcomes.

@@ -76,12 +76,13 @@ def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
         sf.col("outcome").isin("refused", "failed"), sf.col("failure.error")
     )
     return (
-        plan.select("address", "size_bytes")
+        plan.select("address", "size_bytes", "reason")
         .join(by_address.withColumn("outcome", outcome), on="address", how="inner")
         .where(sf.col("outcome").isNotNull())
         .select(
             "address",
             "size_bytes",
+            "reason",
             "outcome",
             error.alias("error"),
             sf.col("attempts").cast("int").alias("attempts"),

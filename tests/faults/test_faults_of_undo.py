@@ -62,6 +62,7 @@ class Case:
                 "size_bytes": 4,
                 "outcome": "deleted",
                 "error": None,
+                "reason": "in no commit, and not staged",
                 "attempts": 1,
                 "deleted_at": NOW,
             }

@@ -43,6 +43,7 @@ def linked(told, address_at, branch, path, **more):
     assert answer.status == 201
 
 
+_WORDS = ("1: all, 3 days, on main/logs/", "2: all, 2 days, on main/tmp/")
 UPLOADS = rule("main/tmp/", 3, "uncommitted")
 
 
@@ -102,6 +103,21 @@ def test_what_a_confirmed_rule_names_goes_and_reading_it_answers_gone(told):
     assert not told.repository.lies_there(logs)
     gone = told.repository.ask("GET", "/refs/main/objects", query={"path": "logs/a"})
     assert gone.status == 410
+
+
+def test_a_row_of_the_deletion_report_says_why_the_object_went(told):
+    logs = told.committed("main", "logs/a")
+    told.repository.upload("main", "data/b", b"never committed")
+    told.repository.delete("main", "data/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    sweep_only(run)
+    rows = run.load(tables.DELETION_REPORT).frame(run.spark).collect()
+    assert {row["address"]: row["reason"] for row in rows} == {
+        address: reason_of(run, address) for address in mark.addresses(run)
+    }
+    assert reason_of(run, logs) == f"policy rule {_WORDS[0]}"
 
 
 def test_a_document_that_nobody_confirmed_takes_nothing_and_stops_nothing(told):

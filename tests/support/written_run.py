@@ -184,6 +184,7 @@ class Written:
                     "size_bytes": size,
                     "outcome": outcome,
                     "error": error,
+                    "reason": "in no commit, and not staged",
                     "attempts": 1,
                     "deleted_at": None,
                 }

@@ -57,6 +57,7 @@ class Place:
                 "size_bytes": 4,
                 "outcome": "deleted",
                 "error": None,
+                "reason": "in no commit, and not staged",
                 "attempts": 1,
                 "deleted_at": None,
             }

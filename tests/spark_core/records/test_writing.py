@@ -56,6 +56,7 @@ def _draft(run, replaces, address):
                 "size_bytes": 1,
                 "outcome": "deleted",
                 "error": None,
+                "reason": "in no commit, and not staged",
                 "attempts": 1,
                 "deleted_at": None,
             }

@@ -35,7 +35,9 @@ def resumed(tmp_path, spark):
 
 
 def _reported(run, journal):
-    plan = pa.table({"address": [GONE, THERE, ANSWERED], "size_bytes": [4, 4, 4]})
+    plan = pa.table(
+        {"address": [GONE, THERE, ANSWERED], "size_bytes": [4] * 3, "reason": ["why"] * 3}
+    )
     told = report(run.spark.createDataFrame(plan), journal.frame(run.spark, journal.parts()))
     return {row.address: row.outcome for row in told.collect()}
 

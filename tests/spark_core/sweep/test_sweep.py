@@ -234,7 +234,13 @@ def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
 def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
     outcomes = ["deleted", "deleted", "already_gone", "refused", "failed", "failed", "kept"]
     rows = [
-        {"address": f"data/s/{number}", "size_bytes": 10**number, "outcome": outcome, "attempts": 1}
+        {
+            "address": f"data/s/{number}",
+            "size_bytes": 10**number,
+            "reason": "in no commit, and not staged",
+            "outcome": outcome,
+            "attempts": 1,
+        }
         for number, outcome in enumerate(outcomes)
     ]
     assert measure(pa.RecordBatch.from_pylist(rows, schema=schemas.DELETION_REPORT)) == {

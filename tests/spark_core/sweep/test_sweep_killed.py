@@ -139,14 +139,7 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
     ]
     told = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_read_schema()))
     cases = ["whole", *(f"{dies_at}-{after}" for dies_at, after in points)]
-    plan = spark.createDataFrame(
-        pa.table(
-            {
-                "address": [f"{case}/{a}" for case in cases for a in ALL],
-                "size_bytes": [4] * len(cases) * len(ALL),
-            }
-        )
-    )
+    plan = spark.createDataFrame(planned([f"{case}/{a}" for case in cases for a in ALL]))
     found = {case: {} for case in cases}
     for row in outcomes.report(plan, told).collect():
         case, _, address = row.address.partition("/")
@@ -155,6 +148,11 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
     assert found["whole"] == WANTED
     for case in cases:
         assert found[case] == WANTED, f"killed at {case}"
+
+
+def planned(addresses):
+    many = len(addresses)
+    return pa.table({"address": addresses, "size_bytes": [4] * many, "reason": ["why"] * many})
 
 
 def _read_schema():
@@ -174,7 +172,7 @@ def test_a_task_that_runs_again_beside_its_first_attempt_deletes_nothing_twice_a
     told = spark.createDataFrame(
         pa.Table.from_pylist([{**row, "sweep": "00"} for row in case.rows()], schema=_read_schema())
     )
-    plan = spark.createDataFrame(pa.table({"address": ALL, "size_bytes": [4] * len(ALL)}))
+    plan = spark.createDataFrame(planned(ALL))
     found = {row.address: (row.outcome, row.error) for row in outcomes.report(plan, told).collect()}
     assert found == WANTED
 
@@ -226,9 +224,7 @@ def test_the_report_tells_each_story_of_the_journal_by_its_end(spark):
     ]
     rows.append({**rows[0], "address": "not of the plan", "outcome": "deleted"})
     journal = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_read_schema()))
-    plan = spark.createDataFrame(
-        pa.table({"address": list(STORIES), "size_bytes": [4] * len(STORIES)})
-    )
+    plan = spark.createDataFrame(planned(list(STORIES)))
     found = {row.address: row for row in outcomes.report(plan, journal).collect()}
     assert {name: (row.outcome, row.attempts) for name, row in found.items()} == {
         name: wanted for name, (_, wanted) in STORIES.items() if wanted is not None
