@@ -19,7 +19,7 @@ from spark_core.model import RunKey
 from spark_core.plain_text import span_text
 from spark_core.records import confirmation, tables
 from spark_core.records.confirmation import Confirmation
-from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
+from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures, PolicyFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
@@ -413,7 +413,15 @@ def _verdict(
             "lakegc": __version__,
             **{name: _version(name) for name in ("pyspark", "pyarrow", "lakefs-sdk")},
         },
+        policy=_policy(ExpiredFigures.of(expired).policy),
     )
+
+
+def _policy(taken: PolicyFigures | None) -> Mapping[str, Any] | None:
+    """Return the policy by which objects go; a repository has one, so its version names it."""
+    if taken is None or not taken.objects:
+        return None
+    return {"name": lakegc_keys.policy_key(taken.version), **taken.facts()}
 
 
 def _link(manifest: Manifest) -> Mapping[str, Any]:

@@ -150,7 +150,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         )
         left.sums.explain(explained.named)
         if by_policy is not None and of_policy is not None:
-            more["policy"] = by_policy.figures(*of_policy.sums.total)
+            more["policy"] = by_policy.figures(of_policy.sums.figures)
             left.merge(of_policy)
         if listing.comparable is None:
             expired = writing.parts_of(left.receipts)

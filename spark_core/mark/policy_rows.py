@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from spark_core import schemas
 from spark_core.errors import ChainError
 from spark_core.records import reading, tables
-from spark_core.records.figures import ExpiredFigures, PolicyFigures
+from spark_core.records.figures import ExpiredFigures, PolicyFigures, SumFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
@@ -78,16 +78,20 @@ class PolicyRows:
         figures = ExpiredFigures.of(expired.manifest).policy
         return 0 if figures is None else figures.objects
 
-    def figures(self, objects: int, size_bytes: int) -> PolicyFigures:
-        """Return the figures of the objects that are left to go."""
+    def figures(self, left: SumFigures) -> PolicyFigures:
+        """Return the figures of the objects that are left to go, from their sums."""
         facts = self.table.manifest.facts
         return PolicyFigures(
             manifest=self.table.manifest.sha256,
             version=facts["policy_version"],
             digest=facts["policy_digest"],
             rules=self.rules,
-            objects=objects,
-            bytes=size_bytes,
+            objects=left.expired_objects,
+            bytes=left.expired_bytes,
+            set_by=facts["policy_set_by"],
+            confirmed_by=facts["confirmed_by"],
+            confirmed_at=facts["confirmed_at"],
+            by_reason=left.by_reason,
         )
 
 

@@ -57,14 +57,19 @@ class ConfirmedPolicy(Document):
     since: Instant
 
 
-def is_confirmed(run: Run, version: Version) -> bool:
-    """Say whether somebody confirmed what a version says, for this instance of the repository.
+def confirmation_of(run: Run, version: Version) -> ConfirmedPolicy | None:
+    """Return who confirmed what a version says, for this instance of the repository, and when.
 
     Raises:
         CorruptTableError: If the confirmation cannot be read.
     """
     key = lakegc_keys.confirmed_policy_key(version.policy_digest)
-    return _of_this_instance(run, version, key) is not None
+    return _of_this_instance(run, version, key)
+
+
+def is_confirmed(run: Run, version: Version) -> bool:
+    """Say whether anybody did; raises as `confirmation_of`."""
+    return confirmation_of(run, version) is not None
 
 
 def may_reset(run: Run, version: Version) -> bool:

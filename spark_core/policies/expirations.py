@@ -207,6 +207,7 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
     facts = {
         "policy_version": version.number,
         "policy_digest": version.policy_digest,
+        "policy_set_by": version.who,
         **named.facts,
     }
     listing = ListedFigures.of(mark.slices.manifest)

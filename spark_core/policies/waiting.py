@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core.policies.confirmed import CHECK, is_confirmed
+from spark_core.policies.confirmed import CHECK, ConfirmedPolicy, confirmation_of
 from spark_core.policies.versions import Version
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run, RunOptions
@@ -20,17 +20,26 @@ class Waiting:
         everything: Why nothing of the policy goes; None if it may.
         shares: The largest share (0 to 1) of the objects or bytes that each rule names, by number.
         above: Numbers of the rules that name more than they may.
+        confirmed: Who confirmed the document; None if nobody did, or nothing of it may go.
     """
 
     everything: str | None
     shares: Mapping[int, float]
     above: Sequence[int]
+    confirmed: ConfirmedPolicy | None = None
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """The rules whose objects go, and why the others wait; JSON values only."""
         goes = [] if self.everything else [n for n in self.shares if n not in self.above]
-        return {"takes_rules": goes, "waits": self.everything, "above_share": list(self.above)}
+        who = self.confirmed
+        return {
+            "takes_rules": goes,
+            "waits": self.everything,
+            "above_share": list(self.above),
+            "confirmed_by": None if who is None else who.who,
+            "confirmed_at": None if who is None else who.since.isoformat(),
+        }
 
 
 def what_waits(
@@ -47,17 +56,17 @@ def what_waits(
     Raises:
         CorruptTableError: If the confirmation of the document is not as it was written.
     """
-    everything = None
+    everything = confirmed = None
     if run.options.policies != "sweep":
         everything = 'the settings say `policies = "mark"`, which only shows it'
-    elif not is_confirmed(run, version):
+    elif (confirmed := confirmation_of(run, version)) is None:
         everything = (
             f"version {version.number} of the policy is not confirmed: look at what it names, then "
             f"`lakegc confirm {run.repository.id} {CHECK} --run {run.key}` and mark under a new "
             "run key"
         )
     shares = shares_of(facts, listing)
-    return Waiting(everything, shares, above_limit(shares, run.options, listing))
+    return Waiting(everything, shares, above_limit(shares, run.options, listing), confirmed)
 
 
 def shares_of(facts: Mapping[str, Any], listing: ListedFigures) -> dict[int, float]:

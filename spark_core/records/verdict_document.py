@@ -45,6 +45,9 @@ class Verdict(OfAMark):
         standing: Figures that later runs are compared with.
         checks: Each check's name, table, result, sentence, figures, limit, and who may lift it.
         versions: Versions of lakegc and of what it decides with.
+        policy: The retention policy by which objects go that commits reach: its name (the key of
+            its version), number, digest, who set it, who confirmed it and when, and the objects by
+            rule; None if nothing goes by one.
     """
 
     FORMAT: ClassVar[int] = 3
@@ -52,6 +55,7 @@ class Verdict(OfAMark):
     # 3: 0.1.0; 1 and 2 were never released.
     FORMATS: ClassVar[tuple[int, ...]] = (3,)
     CALLED: ClassVar[str] = "a verdict of a lakegc mark"
+    LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("policy",)
 
     repository: str
     instance: str
@@ -69,6 +73,7 @@ class Verdict(OfAMark):
     standing: Mapping[str, Count]
     checks: Annotated[Sequence[Mapping[str, Any]], Parsed(list, "the results of checks", _checks)]
     versions: Mapping[str, str]
+    policy: Mapping[str, Any] | None = None
 
     @property
     def failed(self) -> list[Mapping[str, Any]]:

@@ -67,6 +67,7 @@ def page(
         _what_if(what_if, report, price_per_gb_month, asked_before_sweep=asked_before_sweep),
         _trend(past),
         _rules(report),
+        _policy(report),
         _reference(report),
         _table(
             "Commits that keep their objects",
@@ -330,6 +331,17 @@ def _rules(report: Report) -> str:
         + "<details><summary>Settings that decided</summary>"
         + _rows(("setting", "value"), settings)
         + "</details>"
+    )
+
+
+def _policy(report: Report) -> str:
+    found = report.policy
+    if found is None:
+        return ""
+    who = f"<p>Commits reach these objects. They go by {escape(str(found))}.</p>"
+    return f"<h2>Retention policy</h2>{who}" + _rows(
+        ("rule", "objects", "bytes"),
+        [(each.name, f"{each.objects:,}", bytes_text(each.size_bytes)) for each in found.by_rule],
     )
 
 

@@ -23,6 +23,7 @@ from spark_core.records.figures import (
     ExpiredFigures,
     Groups,
     ListedFigures,
+    PolicyFigures,
 )
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
@@ -38,6 +39,7 @@ from spark_core.report.values import (
     FailedObject,
     Group,
     Named,
+    PolicyTaken,
     Report,
     Rules,
 )
@@ -115,6 +117,7 @@ def of_mark(run: Run) -> Report:
         rules=_rules(run, commits),
         by_prefix=explained(figures, figures.explained_by_prefix),
         by_branch=explained(figures, figures.explained_by_branch),
+        policy=_policy(figures.policy),
         kind=kind_of(stored["namespace_slices"].manifest, stored["committed_addresses"].manifest),
     )
 
@@ -132,6 +135,20 @@ def _rules(run: Run, commits: CommitsFigures) -> Rules:
     named = dict(sorted(days.items())[:NAMED])
     return Rules(
         commits.rules.default_retention_days, named, len(days) - len(named), settings=settings
+    )
+
+
+def _policy(taken: PolicyFigures | None) -> PolicyTaken | None:
+    if taken is None or not taken.objects:
+        return None
+    return PolicyTaken(
+        name=lakegc_keys.policy_key(taken.version),
+        version=taken.version,
+        digest=taken.digest,
+        set_by=taken.set_by,
+        confirmed_by=taken.confirmed_by,
+        confirmed_at=taken.confirmed_at,
+        by_rule=tuple(_of(taken.by_reason).values()),
     )
 
 

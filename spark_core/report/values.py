@@ -141,6 +141,35 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class PolicyTaken:
+    """The retention policy by which objects go that commits reach.
+
+    Attributes:
+        name: Key of its version; a repository has one policy.
+        version: Number of the version.
+        digest: Digest of what its document says.
+        set_by: Account and machine that set the version.
+        confirmed_by: Account and machine that confirmed what it says.
+        confirmed_at: When.
+        by_rule: Objects that may go, by rule.
+    """
+
+    name: str
+    version: int
+    digest: str
+    set_by: str
+    confirmed_by: str
+    confirmed_at: str
+    by_rule: tuple[Group, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"version {self.version} of the retention policy ({self.name}, digest {self.digest}), "
+            f"set by {self.set_by}, confirmed by {self.confirmed_by} at {self.confirmed_at}"
+        )
+
+
+@dataclass(frozen=True)
 class FailedObject:
     """One object that a sweep did not delete.
 
@@ -280,6 +309,7 @@ class Report:
             Empty in a report of an earlier lakegc.
         by_branch: The same by the branch of that commit.
         kind: What the mark read; None in a report of an earlier lakegc, which read everything.
+        policy: The retention policy by which some of them go; None for none.
         past: What earlier runs came to, as `trend.kept` gives it: the next report need not read
             theirs.
     """
@@ -316,6 +346,7 @@ class Report:
     by_prefix: tuple[Group, ...] = ()
     by_branch: tuple[Group, ...] = ()
     kind: Kind | None = None
+    policy: PolicyTaken | None = None
     past: tuple[PastRun, ...] = ()
 
     @property
@@ -366,6 +397,7 @@ class Report:
             rules = document.get("rules")
             document["rules"] = None if rules is None else Rules(**rules)
             document["kind"] = _kind(document.get("kind"))
+            document["policy"] = _policy(document.get("policy"))
             document["past"] = tuple(PastRun(**row) for row in document.get("past", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
@@ -396,6 +428,10 @@ def _kind(found: Mapping[str, Any] | None) -> Kind | None:
     if found is None:
         return None
     return Kind(**{**found, "started": datetime.fromisoformat(found["started"])})
+
+
+def _policy(found: Mapping[str, Any] | None) -> PolicyTaken | None:
+    return None if found is None else PolicyTaken(**{**found, "by_rule": _groups(found["by_rule"])})
 
 
 def _named(row: Mapping[str, Any]) -> Named:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import holds, lakegc_keys
+from spark_core import holds, lakegc_keys, report
 from spark_core.checks import verdict
 from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, TransientError, VerdictError
@@ -63,7 +63,7 @@ def policy(told, *rules, order=(), is_confirmed=True):
     run = opened(told)
     version = versions.put(run, Policy(rules, order), who="test")
     if is_confirmed:
-        confirmed.confirm(run, version, "test")
+        confirmed.confirm(run, version, "ann@host")
 
 
 def marked(told, **options):
@@ -103,6 +103,39 @@ def test_what_a_confirmed_rule_names_goes_and_reading_it_answers_gone(told):
     assert not told.repository.lies_there(logs)
     gone = told.repository.ask("GET", "/refs/main/objects", query={"path": "logs/a"})
     assert gone.status == 410
+
+
+def test_policy_version_and_who_confirmed_it_stand_in_verdict_and_report(told):
+    told.committed("main", "logs/a", "logs/bb")
+    told.committed("main", "tmp/a", "data/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3), rule("main/tmp/", 2))
+    run, _ = marked(told)
+    (version,) = versions.history(run.store)
+    logs, tmp = (f"policy rule {words}" for words in _WORDS)
+    found = verdict.load(run).policy
+    assert found["name"] == "_lakefs/retention/gc/policies/0000000001.json"
+    assert (found["version"], found["digest"]) == (1, version.policy_digest)
+    assert (found["set_by"], found["confirmed_by"]) == ("test", "ann@host")
+    assert found["confirmed_at"].startswith("2026-11-10T02:00:01")
+    assert found["by_reason"] == [[logs, 2, 13], [tmp, 1, 5]]
+    made = summary.of_mark(run)
+    assert (made.policy.name, made.policy.digest) == (found["name"], found["digest"])
+    assert (made.policy.set_by, made.policy.confirmed_by) == ("test", "ann@host")
+    by_rule = [(group.name, group.objects, group.size_bytes) for group in made.policy.by_rule]
+    assert by_rule == [(logs, 2, 13), (tmp, 1, 5)]
+    assert report.Report.from_json(made.to_json(), name="report") == made
+    page = report.page(made)
+    for words in ("<h2>Retention policy", found["name"], found["digest"], "ann@host", logs):
+        assert words in page
+    assert summary.of_mark(marked_without_policy(told)).policy is None
+
+
+def marked_without_policy(told):
+    told.at(10)
+    run, _ = marked(told, policies="off")
+    assert verdict.load(run).policy is None
+    return run
 
 
 def test_a_row_of_the_deletion_report_says_why_the_object_went(told):

@@ -72,6 +72,10 @@ class PolicyFigures(Figures):
         rules: Numbers of the rules whose objects go.
         objects: Objects that go ...
         bytes: ... and their bytes.
+        set_by: Account and machine that set the version.
+        confirmed_by: Account and machine that confirmed the document ...
+        confirmed_at: ... and when.
+        by_reason: The objects by rule, in words.
     """
 
     manifest: str
@@ -80,6 +84,10 @@ class PolicyFigures(Figures):
     rules: tuple[int, ...]
     objects: int
     bytes: int
+    set_by: str
+    confirmed_by: str
+    confirmed_at: str
+    by_reason: Groups
 
 
 @dataclass(frozen=True, kw_only=True)
