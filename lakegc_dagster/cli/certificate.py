@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_settings
+from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,11 +51,11 @@ def certificate(
 ) -> int:
     """Certify what the sweep of RUN deleted: by which rules, which commits, and by what proof.
 
-    The certificate holds the verdict, the hashes of every table and the manifest of the deletion
-    report. It says "gone" only if quarantine holds none of it, nothing was restored, and versions
-    and soft delete were read as off; otherwise it names what still holds the bytes. With --path it
-    reads every commit of the repository and every branch, and says the same of each object under
-    PREFIX.
+    The certificate holds the verdict, the hashes of every table, the manifest of the deletion
+    report, and the retention policy by which objects went that commits reach. It says "gone" only
+    if quarantine holds none of it, nothing was restored, and versions and soft delete were read as
+    off; otherwise it names what still holds the bytes. With --path it reads every commit of the
+    repository and every branch, and says the same of each object under PREFIX.
 
     The exit code is 0 only if all that is certified is gone.
 
@@ -98,10 +99,14 @@ def certificate(
 )
 @command_body
 def verify(config: Path | None, file: Path, public_key: Path | None, *, store: bool) -> int:
-    """Check a certificate: digest, signature, and the chain of hashes from verdict to report.
+    """Check a certificate: digest, signature, and each field by the proof that FILE holds.
 
-    Without --store nothing but FILE is read. A signature proves who signed only with --public-key;
-    without it, the key that FILE names is used, which proves that nobody changed FILE since.
+    Without --store nothing but FILE is read, and whoever made all of it anew is not found out. With
+    --store the certificate is made anew from the store and compared field by field. Fields that
+    were compared with nothing are named.
+
+    A signature proves who signed only with --public-key. Without it, the key that FILE names is
+    used, and anybody can have made that one.
 
     The exit code is 0 if nothing is wrong with FILE and, with --store, everything that it says
     still holds. It says nothing about whether FILE says "gone".
@@ -113,7 +118,7 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
       lakegc verify certificate.json --store
     """  # noqa: D301 - as above
     from lakegc_dagster import console
-    from spark_core.certificate import seal_and_signature
+    from spark_core.certificate import content, seal_and_signature
 
     shown = console.console()
     trusted = (
@@ -123,30 +128,44 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
     )
     read = seal_and_signature.read(file.read_bytes(), str(file))
     wrong = seal_and_signature.faults(read, trusted)
-    if not wrong:
-        _show(shown, read)
-        who = (
-            "not signed"
-            if "signature" not in read
-            else "signed by that key"
-            if trusted is not None
-            else "signed by the key that it names (--public-key says whose it must be)"
-        )
-        shown.print(f"\nseal     digest and chain are right; {who}", markup=False, soft_wrap=True)
+    ways = []
     if store and not wrong:
-        from lakegc_dagster.stored_runs import open_known
-        from spark_core.certificate import issue
-        from spark_core.model import RunKey
-
-        with ExitStack() as stack:
-            settings = read_settings(config, stack)
-            run = open_known(settings, read["repository"], RunKey.parse(read["run"]))
-            wrong = issue.differences(run, read)
-        if not wrong:
-            shown.print(f"store    {run.store.root} agrees", markup=False, soft_wrap=True)
-    for fault in wrong:
+        wrong, root = _differences(config, read)
+        ways.append(f"store        {root} agrees")
+        if wrong:
+            wrong.append(
+                "the file was edited, or this changed since it was issued: `lakegc certificate "
+                f"{read['repository']} {read['run']}` says how it is now"
+            )
+    # That nobody signed it is said of a wrong one, too.
+    if not wrong or read.get("signature") is None:
+        shown.print(seal_and_signature.who_wrote(read, trusted), markup=False, soft_wrap=True)
+    for fault in wrong[:_NAMED]:
         shown.print(f"[red]wrong[/red]    {_plain(fault)}", soft_wrap=True)
-    return FAILED if wrong else 0
+    if len(wrong) > _NAMED:
+        shown.print(f"... and {len(wrong) - _NAMED:,} more")
+    if wrong:
+        return FAILED
+    _show(shown, read)
+    left = content.uncovered(read, by_store=True)
+    ways = ["seal         digest and chain are right", *ways, f"not covered  {', '.join(left)}"]
+    if not store:
+        more = sorted({*content.uncovered(read, by_store=False)} - {*left})
+        ways.append(f"             and, without --store, {', '.join(more)}")
+    shown.print("\n" + "\n".join(ways), markup=False, soft_wrap=True)
+    return 0
+
+
+def _differences(config: Path | None, read: dict[str, Any]) -> tuple[list[str], str]:
+    """Compare a certificate with its store; return what differs, and the store's root."""
+    from lakegc_dagster.stored_runs import open_known
+    from spark_core.certificate import issue, seal_and_signature
+    from spark_core.model import RunKey
+
+    with ExitStack() as stack:
+        settings = read_settings(config, stack)
+        run = open_known(settings, read["repository"], RunKey.parse(read["run"]))
+        return issue.differences(run, seal_and_signature.unsealed(read)), run.store.root
 
 
 def _plain(text: str) -> str:
@@ -158,11 +177,12 @@ def _plain(text: str) -> str:
 def _show(shown: Console, made: dict[str, Any]) -> None:
     from lakegc_dagster import console
 
-    shown.print(made["statement"], markup=False, soft_wrap=True)
+    # On one line each, so that no name of a file that is shown can look like another line.
+    shown.print(visible(made["statement"]), markup=False, soft_wrap=True)
     path = made.get("path")
     if path is None:
         return
-    shown.print(path["statement"], markup=False, soft_wrap=True)
+    shown.print(visible(path["statement"]), markup=False, soft_wrap=True)
     left = [each for each in path["objects"] if not each["gone"]]
     if left:
         paths: dict[str, list[str]] = {}

@@ -1,13 +1,21 @@
-"""Issue a certificate: read what a run deleted, and ask what still holds the bytes."""
+"""Issue a certificate: read what a run deleted, and ask what still holds the bytes.
+
+`differences` asks the same again of a certificate that somebody shows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_core import __version__, lakegc_keys
+from spark_core.certificate import content
 from spark_core.certificate.under_prefix import Once, UnderPrefix, under_prefix
 from spark_core.checks import verdict
 from spark_core.errors import ChainError
@@ -15,7 +23,7 @@ from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
-from spark_core.report.past_runs import outcomes_of, restored
+from spark_core.report.past_runs import restored
 from spark_core.run import Run
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.sweep import quarantine
@@ -23,26 +31,57 @@ from spark_core.sweep import quarantine
 # Objects of a run that are each looked for once more. For a larger run the report counts.
 LOOKED_FOR = 10_000
 _AT_ONCE = 16
-
-LIMITS = (
-    "Versions and soft delete are stated as they were read when this was issued. Copies outside "
-    "the bucket, replicas, backups and snapshots, and what a client downloaded, are unknown to "
-    "lakegc."
-)
-PATH_LIMITS = (
-    "Paths are those of every commit of the repository and of every branch now. An upload that was "
-    "dropped from its branch before any commit has no path any more, and is not part of this. "
-    "Entries that a branch shows are named by their address, so a copy under another path that is "
-    "another object is not part of this."
-)
+# Outcomes of what is not in its place any more.
+_GONE = ("deleted", "already_gone")
+# Objects that were found again and are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
-class _Held:
-    """What still holds the bytes of a run: sentences, and figures for the file."""
+class _Sources:
+    """What a certificate is put together from; the arguments of `content.content`."""
 
-    by: Sequence[str]
-    figures: Mapping[str, Any]
+    verdict: str
+    deletion_report: str
+    asked: Mapping[str, Any]
+
+
+@dataclass
+class _Deleted:
+    """What the rows of a deletion report say.
+
+    Attributes:
+        objects: Objects by reason and outcome ...
+        size_bytes: ... and their bytes.
+        gone: Addresses that are gone; empty if they are more than `LOOKED_FOR`.
+        among: Those of the addresses asked for that are gone.
+    """
+
+    objects: Counter[tuple[str, str]] = field(default_factory=Counter)
+    size_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    gone: list[str] = field(default_factory=list)
+    among: set[str] = field(default_factory=set)
+
+    def add(self, batch: pa.RecordBatch, wanted: Container[str], *, is_small: bool) -> None:
+        """Add some rows of `schemas.DELETION_REPORT`."""
+        groups = pa.Table.from_batches([batch]).group_by(["reason", "outcome"])
+        for row in groups.aggregate([("size_bytes", "sum"), ([], "count_all")]).to_pylist():
+            self.objects[row["reason"], row["outcome"]] += row["count_all"]
+            self.size_bytes[row["reason"], row["outcome"]] += row["size_bytes_sum"]
+        if is_small or wanted:
+            is_gone = pc.is_in(batch.column("outcome"), pa.array(_GONE))
+            gone = batch.filter(is_gone).column("address").to_pylist()
+            self.gone += gone if is_small else ()
+            self.among.update(address for address in gone if address in wanted)
+
+    @property
+    def by_reason(self) -> dict[str, dict[str, list[int]]]:
+        """Reason -> outcome -> objects and bytes."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for reason, outcome in sorted(self.objects):
+            amount = [self.objects[reason, outcome], self.size_bytes[reason, outcome]]
+            found.setdefault(reason, {})[outcome] = amount
+        return found
 
 
 def certificate(run: Run, prefix: str | None = None) -> dict[str, Any]:
@@ -54,66 +93,73 @@ def certificate(run: Run, prefix: str | None = None) -> dict[str, Any]:
 
     Raises:
         ChainError: If the run was never swept, or belongs to another instance of the repository.
-        VerdictError: If it has no verdict, or it is of another format.
+        VerdictError: If it has no verdict, or it is of another format, or verdict, report and its
+            rows do not fit each other.
         LakegcError: If server or store cannot be read; nothing is certified then.
     """
+    found = _sources(run, prefix)
+    return content.content(found.verdict, found.deletion_report, found.asked)
+
+
+def differences(run: Run, document: Mapping[str, Any]) -> list[str]:
+    """Make a certificate anew and compare every field but `content.UNPROVEN`; empty if it holds.
+
+    The verdict, the manifest and the parts of the deletion report are read and hashed again, and
+    everything that may hold the bytes is asked again.
+
+    Args:
+        run: The run of the certificate, opened anew.
+        document: The certificate, without seal and signature; one in which nothing is wrong by
+            itself.
+
+    Raises:
+        LakegcError: As for `certificate`.
+    """
+    path = document.get("path")
+    found = _sources(run, document["prefix"])
+    asked = {**found.asked, **_unproven(document, "")}
+    if path is not None:
+        asked["path"] = {**found.asked["path"], **_unproven(path, "path.")}
+    made = content.content(found.verdict, found.deletion_report, asked)
+    return content.differences(document, made, "the store now gives")
+
+
+def _unproven(of: Mapping[str, Any], at: str) -> dict[str, Any]:
+    inner = (name.removeprefix(at) for name in content.UNPROVEN if name.startswith(at))
+    return {name: of[name] for name in inner if "." not in name}
+
+
+def _sources(run: Run, prefix: str | None) -> _Sources:
     found = verdict.load(run)
-    if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+    report_key = tables.manifest_key(tables.DELETION_REPORT, run.key)
+    if not run.store.exists(report_key):
         raise ChainError(
             f"run {run.key} of {run.repository.id} was not swept: there is nothing to certify",
             f"`lakegc runs {run.repository.id}` shows which runs were.",
         )
     report = run.load(tables.DELETION_REPORT, anew=True)
+    under = None if prefix is None else under_prefix(run, prefix)
+    deleted = _read(run, report, () if under is None else under.objects)
     after = run.store.after_deletion()
-    held = _held(run, report, after)
-    outcomes = outcomes_of(report.manifest)
-    content: dict[str, Any] = {
+    asked = {
         "lakegc": __version__,
         "issued_at": run.now().isoformat(),
-        "repository": run.repository.id,
-        "instance": run.instance,
-        "namespace": run.repository.storage_namespace,
-        "run": str(run.key),
-        "gone": not held.by,
-        "held_by": list(held.by),
-        "statement": _statement(run, outcomes, held.by),
-        "outcomes": {name: list(figures) for name, figures in outcomes.items()},
+        "figures": _figures(run, deleted),
+        "by_reason": deleted.by_reason,
         "after_deletion": {"keeps": after.keeps, "words": after.words},
-        "figures": dict(held.figures),
-        "rules": found.rules,
-        "cutoff": found.cutoff,
-        "options": found.options,
-        "commits": _commits(found.tables),
         "mark": _mark(run),
-        "checks": [
-            {name: check.get(name) for name in ("name", "passed", "summary")}
-            for check in found.checks
-        ],
         "confirmed": sorted(verdict.confirmed_checks(run, found)),
-        "tables": {name: dict(each) for name, each in found.tables.items()},
-        "verdict": run.store.read(lakegc_keys.verdict_key(run.key)).decode(),
-        "deletion_report": run.store.read(
-            tables.manifest_key(tables.DELETION_REPORT, run.key)
-        ).decode(),
-        "limits": LIMITS,
+        "prefix": prefix,
+        "path": None if under is None else _path(run, under, after, deleted.among),
     }
-    if prefix is not None:
-        content["path"] = path_statement(run, prefix, report, after)
-    return content
+    return _Sources(
+        run.store.read(lakegc_keys.verdict_key(run.key)).decode(),
+        report.manifest.to_json().decode(),
+        asked,
+    )
 
 
-def _commits(of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Say which reading of the commits the mark was decided by."""
-    table = of[tables.RETAINED_COMMITS.name]
-    return {
-        "retained": table["rows"],
-        "manifest": table["manifest"],
-        "read_from": table["reading_began"],
-        "read_to": table["reading_ended"],
-    }
-
-
-def _mark(run: Run) -> dict[str, Any]:
+def _mark(run: Run) -> dict[str, str]:
     """Say whether the mark read everything, or which verdict its proof goes on from."""
     base = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
     if base is None:
@@ -121,62 +167,27 @@ def _mark(run: Run) -> dict[str, Any]:
     return {"kind": "optimized", "base": base.run, "verdict_of_base": base.verdict}
 
 
-def _statement(run: Run, outcomes: Mapping[str, tuple[int, int]], held: Sequence[str]) -> str:
-    objects, size = outcomes.get("deleted", (0, 0))
-    what = f"{objects:,} objects ({size:,} bytes) that run {run.key} of {run.repository.id} deleted"
-    left = sum(outcomes.get(name, (0, 0))[0] for name in ("refused", "failed"))
-    more = f" {left:,} others were to go and were not deleted; they are not part of this." * bool(
-        left
-    )
-    if not objects:
-        return f"Run {run.key} of {run.repository.id} deleted nothing.{more}"
-    if held:
-        return f"It is not certain that the {what} are gone: {'; '.join(held)}.{more}"
-    return f"The {what} are gone.{more}"
+def _read(run: Run, report: StoredTable, wanted: Container[str]) -> _Deleted:
+    """Read every row of a deletion report; each part is compared with its hash."""
+    found = _Deleted()
+    is_small = report.manifest.rows <= LOOKED_FOR
+    for part in report.manifest.parts:
+        for batch in reading.read_part(run.store, tables.DELETION_REPORT.schema, part):
+            found.add(batch, wanted, is_small=is_small)
+    return found
 
 
-def _held(run: Run, report: StoredTable, after: AfterDeletion) -> _Held:
-    """Find what still holds objects that a run deleted."""
-    held, figures = list[str](), dict[str, Any]()
-    in_quarantine = sum(
-        batch.num_rows for batch in run.store.list(lakegc_keys.in_quarantine(run.key))
-    )
-    figures["in_quarantine"] = in_quarantine
-    if in_quarantine:
-        until = quarantine.ends_at(report.manifest)
-        ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M} UTC"
-        held.append(
-            f"{in_quarantine:,} lie in quarantine under {lakegc_keys.in_quarantine(run.key)}{ends}"
-        )
-    back = restored(run.store, run.key)
-    figures["restored"] = len(back)
-    if back:
-        held.append(f"{len(back):,} {'was' if len(back) == 1 else 'were'} restored")
-    if after.keeps is not False:
-        held.append(_store_words(after))
-    figures["looked_for"] = 0
-    if report.manifest.rows <= LOOKED_FOR:
-        deleted = list(_deleted(report))
-        figures["looked_for"] = len(deleted)
-        there = _existing(run, deleted)
-        figures["found_again"] = len(there)
-        if there and not back:
-            named = ", ".join(sorted(there)[:3])
-            held.append(f"{len(there):,} are in their place again ({named})")
-    return _Held(held, figures)
-
-
-def _store_words(after: AfterDeletion) -> str:
-    return (
-        after.words if after.keeps else f"it is not known that the store keeps none: {after.words}"
-    )
-
-
-def _deleted(report: StoredTable) -> Iterator[str]:
-    for batch in report.batches(["address", "outcome"]):
-        for row in batch.to_pylist():
-            if row["outcome"] in {"deleted", "already_gone"}:
-                yield row["address"]
+def _figures(run: Run, deleted: _Deleted) -> dict[str, Any]:
+    """Count what still holds objects that a run deleted."""
+    aside = sum(batch.num_rows for batch in run.store.list(lakegc_keys.in_quarantine(run.key)))
+    there = sorted(_existing(run, deleted.gone))
+    return {
+        "in_quarantine": aside,
+        "restored": len(restored(run.store, run.key)),
+        "looked_for": len(deleted.gone),
+        "found_again": len(there),
+        "found_again_named": there[:_NAMED],
+    }
 
 
 def _existing(run: Run, keys: Sequence[str]) -> set[str]:
@@ -186,49 +197,26 @@ def _existing(run: Run, keys: Sequence[str]) -> set[str]:
         }
 
 
-def path_statement(
-    run: Run, prefix: str, report: StoredTable, after: AfterDeletion
+def _path(
+    run: Run, found: UnderPrefix, after: AfterDeletion, by_this_run: set[str]
 ) -> dict[str, Any]:
-    """State whether everything that ever had a path under a prefix is gone.
-
-    Args:
-        run: The run that is certified.
-        prefix: Beginning of the paths.
-        report: Its deletion report.
-        after: What the store says that it keeps.
-    """
-    found = under_prefix(run, prefix)
-    by_this_run = set(found.objects) & set(_deleted(report))
+    """Find what still holds each object that ever had a path under a prefix."""
     inside = [address for address, once in found.objects.items() if once.is_inside]
     there, aside = _existing(run, inside), _aside(run, inside)
-    objects = [
-        _of_object(once, there, aside, after, by_this_run)
-        for _, once in sorted(found.objects.items())
-    ]
-    left = [each for each in objects if not each["gone"]]
     return {
-        "prefix": prefix,
-        "gone": not left and bool(objects),
-        "statement": _path_statement(prefix, found, len(objects), len(left)),
-        "objects": objects,
+        "objects": [
+            {
+                "address": once.address,
+                "path": once.path,
+                "last_commit": None if once.commit is None else once.commit.id,
+                "deleted_by_this_run": once.address in by_this_run,
+                "held_by": _held_by(once, there, aside, after),
+            }
+            for _, once in sorted(found.objects.items())
+        ],
         "commits_read": found.commits,
         "read_at": found.read_at.isoformat(),
-        "limits": PATH_LIMITS,
     }
-
-
-def _path_statement(prefix: str, found: UnderPrefix, objects: int, left: int) -> str:
-    read = f"all {found.commits:,} commits and every branch were read"
-    if not objects:
-        return f"Nothing has or had a path under {prefix!r} ({read})."
-    if left:
-        return (
-            f"{left:,} of {objects:,} objects that have or had a path under {prefix!r} are not "
-            f"known to be gone ({read})."
-        )
-    gone = f"All {objects:,} objects" if objects > 1 else "The one object"
-    verb = "are" if objects > 1 else "is"
-    return f"{gone} that had a path under {prefix!r} {verb} gone ({read})."
 
 
 def _aside(run: Run, addresses: Sequence[str]) -> dict[str, RunKey]:
@@ -243,13 +231,9 @@ def _aside(run: Run, addresses: Sequence[str]) -> dict[str, RunKey]:
     return found
 
 
-def _of_object(
-    once: Once,
-    there: set[str],
-    aside: Mapping[str, RunKey],
-    after: AfterDeletion,
-    by_this_run: set[str],
-) -> dict[str, Any]:
+def _held_by(
+    once: Once, there: set[str], aside: Mapping[str, RunKey], after: AfterDeletion
+) -> list[str]:
     by = []
     if not once.is_inside:
         by.append("it lies outside the namespace, where lakegc deletes nothing")
@@ -262,47 +246,5 @@ def _of_object(
     if once.address in aside:
         by.append(f"the quarantine of run {aside[once.address]}")
     if once.is_inside and once.address not in there and after.keeps is not False:
-        by.append(_store_words(after))
-    return {
-        "address": once.address,
-        "path": once.path,
-        "last_commit": None if once.commit is None else once.commit.id,
-        "deleted_by_this_run": once.address in by_this_run,
-        "gone": not by,
-        "held_by": by,
-    }
-
-
-def differences(run: Run, document: Mapping[str, Any]) -> list[str]:
-    """Compare a certificate with the store as it is now; empty if it still holds.
-
-    The verdict, the manifest and the parts of the deletion report are read and hashed again, and
-    everything that may hold the bytes is asked again.
-
-    Args:
-        run: The run of the certificate, opened anew.
-        document: The certificate.
-    """
-    found = []
-    for name, key in (
-        ("verdict", lakegc_keys.verdict_key(run.key)),
-        ("deletion_report", tables.manifest_key(tables.DELETION_REPORT, run.key)),
-    ):
-        if run.store.read(key).decode(errors="replace") != document[name]:
-            found.append(f"{key} is not what the certificate holds")
-    if run.instance != document["instance"]:
-        found.append(f"the repository is now {run.instance}")
-    report = run.load(tables.DELETION_REPORT, anew=True)
-    for part in report.manifest.parts:
-        for _ in reading.read_part(run.store, tables.DELETION_REPORT.schema, part):
-            pass
-    after = run.store.after_deletion()
-    held = _held(run, report, after)
-    if document["gone"]:
-        found += held.by
-    path = document.get("path")
-    if path is not None and path["gone"]:
-        now = path_statement(run, path["prefix"], report, after)
-        if not now["gone"]:
-            found.append(now["statement"])
-    return found
+        by.append(content.store_words(after.words, keeps=after.keeps))
+    return by

@@ -25,16 +25,15 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from spark_core.certificate import parts
-from spark_core.errors import CorruptTableError, LakegcError, SettingsError, VerdictError
+from spark_core.certificate.content import content, differences
+from spark_core.errors import LakegcError, SettingsError, VerdictError
 from spark_core.json_and_toml import read_json
-from spark_core.records.manifest import Manifest
-from spark_core.records.verdict_document import Verdict
 
 FORMAT = 1
 KIND = "lakegc certificate"
 _ALGORITHM = "ed25519"
 _SEALS = ("sha256", "signature")
+_ENVELOPE = ("kind", "format", *_SEALS)
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
@@ -106,7 +105,7 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     """Read a certificate.
 
     Raises:
-        VerdictError: If it is not a certificate, is of another format, or lacks a part.
+        VerdictError: If it is not a certificate, or of another format.
     """
     try:
         document: dict[str, Any] = read_json(data)
@@ -115,20 +114,41 @@ def read(data: bytes, name: str) -> dict[str, Any]:
         kind = written = None
     if kind != KIND:
         raise VerdictError(f"{name} is not a certificate of lakegc")
-    if written != FORMAT:
+    if type(written) is not int or written != FORMAT:
         raise VerdictError(
             f"{name} is a certificate in format {written!r}, this lakegc reads {FORMAT}",
             "Use the lakegc that wrote it.",
         )
-    parts.require(data, name)
     return document
+
+
+def unsealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a certificate, as `content.content` puts it together."""
+    return {name: value for name, value in document.items() if name not in _ENVELOPE}
+
+
+def who_wrote(document: Mapping[str, Any], trusted: Ed25519PublicKey | None) -> str:
+    """Say who can have written a certificate whose signature fits, in one sentence.
+
+    Args:
+        document: The certificate.
+        trusted: As for `faults`.
+    """
+    if document.get("signature") is None:
+        return "Not signed: anybody could have written this file."
+    if trusted is None:
+        return (
+            "Signed by a key that the file itself names: anybody could have made one. "
+            "--public-key says whose it must be."
+        )
+    return "Signed by the key of --public-key."
 
 
 def faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None = None) -> list[str]:
     """Return what is wrong with a certificate by itself; empty if nothing is.
 
-    The digest, the signature, the verdict's own digest, the manifest of the deletion report, and
-    the chain between them are checked. The store is not asked.
+    The digest and the signature are checked. Then the certificate is made anew from the verdict and
+    the deletion report that it holds, and every field is compared. The store is not asked.
 
     Args:
         document: The certificate.
@@ -140,11 +160,12 @@ def faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None = None)
         found.append("its content is not what was sealed: it was edited or damaged")
     found += _signature_faults(document.get("signature"), data, trusted)
     try:
-        found += _chain_faults(document)
-    except (KeyError, TypeError, AttributeError, ValueError) as problem:
-        found.append(f"it lacks a part of its proof ({problem!r})")
-    except (CorruptTableError, LakegcError) as problem:
+        made = content(document["verdict"], document["deletion_report"], document)
+        found += differences(unsealed(document), made, "its own proof gives")
+    except LakegcError as problem:
         found.append(problem.found)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
+        found.append(f"it lacks a part of its proof ({problem!r})")
     return found
 
 
@@ -164,29 +185,3 @@ def _signature_faults(signature: Any, data: bytes, trusted: Ed25519PublicKey | N
     except (LakegcError, KeyError, TypeError, AttributeError, ValueError):
         return ["its signature cannot be read"]
     return []
-
-
-def _chain_faults(document: Mapping[str, Any]) -> list[str]:
-    """Compare the verdict and the deletion report in the certificate with what it says of them."""
-    found = []
-    verdict = Verdict.from_json(document["verdict"].encode(), name="its verdict")
-    report = Manifest.from_json(document["deletion_report"].encode(), name="its deletion report")
-    if {name: dict(each) for name, each in verdict.tables.items()} != document["tables"]:
-        found.append("its tables are not those of its verdict")
-    same = (verdict.repository, verdict.run, verdict.instance)
-    if same != (document["repository"], document["run"], document["instance"]):
-        found.append("its verdict is of another run or repository")
-    if (report.repository, report.run, report.instance) != same:
-        found.append("its deletion report is of another run or repository")
-    if report.parents.get("expired_addresses") != verdict.tables["expired_addresses"]["manifest"]:
-        found.append("its deletion report was not made from the mark that its verdict names")
-    stated = {name: list(figures) for name, figures in document["outcomes"].items()}
-    if stated != {name: list(figures) for name, figures in _outcomes(report).items()}:
-        found.append("its figures are not those of its deletion report")
-    return found
-
-
-def _outcomes(report: Manifest) -> dict[str, tuple[int, int]]:
-    from spark_core.report.past_runs import outcomes_of
-
-    return outcomes_of(report)

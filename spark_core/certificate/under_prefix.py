@@ -32,7 +32,7 @@ class Once:
 
     Attributes:
         address: Relative address; the absolute one if it lies outside the namespace.
-        path: One path under the prefix.
+        path: The first path under the prefix, in the order of their characters.
         is_inside: Whether it lies in the repository's namespace.
         commit: Newest commit that has it under the prefix; None if none has.
         kept_by: Why a retained commit keeps it; empty if none does.
@@ -95,7 +95,9 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
             "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, which a dump needs.",
         )
     kept = {row["commit_id"]: row["reason"] for row in read.table.to_pylist()}
-    for commit, path, address in _committed(run, read.refs.commits.values(), tables_at, prefix):
+    # In an order that a later reading of the same commits has, too.
+    commits = sorted(read.refs.commits.values(), key=lambda commit: commit.id)
+    for commit, path, address in _committed(run, commits, tables_at, prefix):
         once = _once(run, found, path, address)
         if once.commit is None or commit.creation_date > once.commit.creation_date:
             once.commit = commit
@@ -115,6 +117,7 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
 def _once(run: Run, found: dict[str, Once], path: str, address: str) -> Once:
     is_inside = "://" not in address
     once = found.setdefault(address, Once(address, path, is_inside))
+    once.path = min(once.path, path)
     if len(found) > MOST_OBJECTS:
         raise UnsafePlanError(
             f"more than {MOST_OBJECTS:,} objects of {run.repository.id} are or were under the "
