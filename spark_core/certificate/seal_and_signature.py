@@ -1,7 +1,10 @@
 """The certificate as a file: its seal, its signature, and what both prove without the store.
 
+The signature is an envelope that other tools read. It has the whole certificate once more, as those
+sign bytes and no values; both are compared.
+
 References:
-    RFC 8032 (Ed25519).
+    RFC 8032 (Ed25519); DSSE 1.0.2 (envelope); in-toto Statement v1 (payload).
 """
 
 from __future__ import annotations
@@ -31,15 +34,45 @@ from spark_core.json_and_toml import read_json
 
 FORMAT = 1
 KIND = "lakegc certificate"
-_ALGORITHM = "ed25519"
+_PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_STATEMENT = "https://in-toto.io/Statement/v1"
+_PREDICATE = f"urn:lakegc:certificate:{FORMAT}"
 _SEALS = ("sha256", "signature")
 _ENVELOPE = ("kind", "format", *_SEALS)
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
-    """Return the bytes that are sealed and signed: JSON with sorted keys, no spaces."""
-    content = {name: value for name, value in document.items() if name not in _SEALS}
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    """Return the bytes that are sealed: JSON with sorted keys, no spaces."""
+    return _compact(_unsigned(document))
+
+
+def _unsigned(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in _SEALS}
+
+
+def _compact(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
+
+
+def statement(document: Mapping[str, Any]) -> bytes:
+    """Return the bytes that are signed: what the certificate says of a deletion report.
+
+    Args:
+        document: The certificate; its seal and its signature are left out.
+    """
+    report = str(document["deletion_report"]).encode()
+    subject = {
+        "name": f"{document['namespace']}: deletion report of run {document['run']}",
+        "digest": {"sha256": hashlib.sha256(report).hexdigest()},
+    }
+    return _compact(
+        {
+            "_type": _STATEMENT,
+            "subject": [subject],
+            "predicateType": _PREDICATE,
+            "predicate": _unsigned(document),
+        }
+    )
 
 
 def sealed(content: Mapping[str, Any], key: Ed25519PrivateKey | None = None) -> dict[str, Any]:
@@ -50,16 +83,39 @@ def sealed(content: Mapping[str, Any], key: Ed25519PrivateKey | None = None) -> 
         key: The operator's key.
     """
     document = {"kind": KIND, "format": FORMAT, **content}
-    data = canonical(document)
-    document["sha256"] = hashlib.sha256(data).hexdigest()
+    document["sha256"] = hashlib.sha256(canonical(document)).hexdigest()
     if key is not None:
-        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        document["signature"] = {
-            "algorithm": _ALGORITHM,
-            "public_key": public.decode(),
-            "value": base64.b64encode(key.sign(data)).decode(),
-        }
+        payload = statement(document)
+        document["signature"] = _envelope(
+            payload, key.public_key(), key.sign(_pre_authentication(payload))
+        )
     return document
+
+
+def _envelope(payload: bytes, key: Ed25519PublicKey, value: bytes) -> dict[str, Any]:
+    """Return a DSSE envelope; readers pass over the key, which is an addition."""
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    signature = {
+        "keyid": hashlib.sha256(der).hexdigest(),
+        "sig": base64.b64encode(value).decode(),
+        "public_key": pem.decode(),
+    }
+    return {
+        "payloadType": _PAYLOAD_TYPE,
+        "payload": base64.b64encode(payload).decode(),
+        "signatures": [signature],
+    }
+
+
+def _pre_authentication(payload: bytes) -> bytes:
+    """Return what DSSE signs of a payload: its type and its length are part of it."""
+    return b"DSSEv1 %d %b %d %b" % (
+        len(_PAYLOAD_TYPE),
+        _PAYLOAD_TYPE.encode(),
+        len(payload),
+        payload,
+    )
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
@@ -155,10 +211,9 @@ def faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None = None)
         trusted: The key that must have signed it; None accepts the key that it names.
     """
     found = []
-    data = canonical(document)
-    if document.get("sha256") != hashlib.sha256(data).hexdigest():
+    if document.get("sha256") != hashlib.sha256(canonical(document)).hexdigest():
         found.append("its content is not what was sealed: it was edited or damaged")
-    found += _signature_faults(document.get("signature"), data, trusted)
+    found += _signature_faults(document, trusted)
     try:
         made = content(document["verdict"], document["deletion_report"], document)
         found += differences(unsealed(document), made, "its own proof gives")
@@ -169,19 +224,22 @@ def faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None = None)
     return found
 
 
-def _signature_faults(signature: Any, data: bytes, trusted: Ed25519PublicKey | None) -> list[str]:
-    if signature is None:
+def _signature_faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None) -> list[str]:
+    envelope = document.get("signature")
+    if envelope is None:
         return [] if trusted is None else ["it is not signed"]
     try:
-        if signature["algorithm"] != _ALGORITHM:
-            return [f"its signature is of an unknown kind ({signature['algorithm']!r})"]
+        (signature,) = envelope["signatures"]
         named = public_key(signature["public_key"].encode(), "its public key")
-        value = base64.b64decode(signature["value"], validate=True)
-        (trusted or named).verify(value, data)
+        value = base64.b64decode(signature["sig"], validate=True)
+        payload = statement(document)
+        (trusted or named).verify(value, _pre_authentication(payload))
+        as_signed = _envelope(payload, trusted or named, value)
     except InvalidSignature:
         if trusted is None:
             return ["its signature does not fit its content"]
         return ["it was not signed by that key, or its content was changed"]
     except (LakegcError, KeyError, TypeError, AttributeError, ValueError):
         return ["its signature cannot be read"]
-    return []
+    # Other tools read the envelope alone.
+    return differences({"signature": envelope}, {"signature": as_signed}, "its content gives")

@@ -1,9 +1,12 @@
 """Certificates say "gone" only where nothing holds the bytes, and show any changed byte."""
 
+import base64
+import hashlib
 import json
 import re
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +19,7 @@ from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
 from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
+from tests.support.forgeries import forgeries
 
 pytestmark = pytest.mark.spark
 
@@ -229,6 +233,40 @@ def test_a_signature_proves_who_and_what(place, keys):
     assert "it is not signed" in place.verify(made, "--public-key", our_public).stdout
     del made["signature"]
     assert "it is not signed" in place.verify(made, "--public-key", our_public).stdout
+
+
+def test_other_tools_read_and_check_what_was_signed(place, keys, tmp_path):
+    (ours, our_public), _ = keys
+    _, made = place.certify("--key", ours)
+    envelope = made["signature"]
+    payload = base64.b64decode(envelope["payload"])
+    (signature,) = envelope["signatures"]
+    kind = envelope["payloadType"].encode()
+    # As the standard for the envelope gives it.
+    signed = b" ".join([b"DSSEv1", b"%d" % len(kind), kind, b"%d" % len(payload), payload])
+    (tmp_path / "signed").write_bytes(signed)
+    (tmp_path / "sig").write_bytes(base64.b64decode(signature["sig"]))
+    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", our_public, "-rawin"]
+    command += ["-in", str(tmp_path / "signed"), "-sigfile", str(tmp_path / "sig")]
+    subprocess.run(command, check=True, capture_output=True)
+    statement = json.loads(payload)
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    (subject,) = statement["subject"]
+    report = hashlib.sha256(made["deletion_report"].encode()).hexdigest()
+    assert subject["digest"] == {"sha256": report}
+    rest = {name: each for name, each in made.items() if name not in {"sha256", "signature"}}
+    assert statement["predicate"] == rest
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+def test_whatever_is_changed_in_a_signature_it_does_not_fit(place, keys, trusts):
+    (ours, our_public), _ = keys
+    _, made = place.certify("--key", ours)
+    public = seal_and_signature.public_key(Path(our_public).read_bytes(), "key")
+    for where, words, envelope in forgeries(made["signature"]):
+        changed = {**made, "signature": envelope}
+        wrong = seal_and_signature.faults(changed, public if trusts else None)
+        assert wrong, (where, words)
 
 
 def _resealed(made, **changed):
