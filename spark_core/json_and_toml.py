@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 # Nothing that lakeFS, a store or lakegc writes is nested deeper than ten.
@@ -15,14 +17,19 @@ DEEPEST = 100
 _NESTING = (dict, list)
 
 
-def read_json(text: str | bytes) -> Any:
+def read_json(text: str | bytes, *, each_once: bool = False) -> Any:
     """Read JSON.
+
+    Args:
+        text: The text.
+        each_once: Refuse a name that is twice in an object: of its two values, another reader takes
+            the other.
 
     Raises:
         ValueError: If it is no JSON, or is nested deeper than `DEEPEST`.
     """
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_each_once if each_once else None)
     except RecursionError:
         raise _too_deep() from None
     _require_shallow(found)
@@ -40,6 +47,14 @@ def read_toml(text: str) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep() from None
     _require_shallow(found)
+    return found
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"it has the field `{twice}` twice")
     return found
 
 

@@ -8,8 +8,9 @@ is named in `UNPROVEN` and `ONLY_IN_STORE`. Every word here is part of the forma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from spark_core import lakegc_keys
 from spark_core.errors import VerdictError
@@ -19,6 +20,8 @@ from spark_core.records.manifest import Manifest
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import outcomes_of
 from spark_core.sweep import quarantine
+
+Value = TypeVar("Value")
 
 # Fields that neither the documents in a certificate nor the store prove: when it was made, by which
 # lakegc, and how many commits were read of a repository that has more now.
@@ -57,23 +60,20 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
 
     Raises:
         CorruptTableError: If one of the two documents is not as it was written.
-        VerdictError: If they are not of one run, or the groups do not add up to the outcomes.
-        KeyError: If a field is missing.
-        TypeError: If one has another type.
-        ValueError: If one has another type.
+        VerdictError: If they are not of one run, the groups do not add up to the outcomes, or a
+            field that is asked for is missing or has another form.
     """
     of = Verdict.from_json(verdict.encode(), name="its verdict")
     report = Manifest.from_json(deletion_report.encode(), name="its deletion report")
     _require_one_run(of, report)
     outcomes = {name: list(amount) for name, amount in outcomes_of(report).items()}
-    figures: dict[str, Any] = {name: int(asked["figures"][name]) for name in _AMOUNTS}
-    figures["found_again_named"] = [str(name) for name in asked["figures"]["found_again_named"]]
-    after = _after(asked["after_deletion"])
+    figures = _field(asked, "figures", _figures)
+    after = _field(asked, "after_deletion", _after)
     held = list(_held_by(of, report, figures, after))
     commits = of.tables[tables.RETAINED_COMMITS.name]
     made = {
-        "lakegc": str(asked["lakegc"]),
-        "issued_at": str(asked["issued_at"]),
+        "lakegc": _field(asked, "lakegc", str),
+        "issued_at": _field(asked, "issued_at", str),
         "repository": of.repository,
         "instance": of.instance,
         "namespace": of.namespace,
@@ -82,7 +82,7 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
         "held_by": held,
         "statement": _statement(of, outcomes, held),
         "outcomes": outcomes,
-        "by_reason": _by_reason(asked["by_reason"], outcomes),
+        "by_reason": _field(asked, "by_reason", partial(_by_reason, outcomes)),
         "policy": of.policy,
         "after_deletion": after,
         "figures": figures,
@@ -95,21 +95,20 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
             "read_from": commits["reading_began"],
             "read_to": commits["reading_ended"],
         },
-        "mark": {name: str(asked["mark"][name]) for name in _MARK if name in asked["mark"]},
+        "mark": _field(asked, "mark", _mark),
         "checks": [
             {name: check.get(name) for name in ("name", "passed", "summary")} for check in of.checks
         ],
-        "confirmed": [str(name) for name in asked["confirmed"]],
+        "confirmed": _field(asked, "confirmed", _texts),
         "tables": of.tables,
         "verdict": verdict,
         "deletion_report": deletion_report,
         "limits": LIMITS,
     }
-    prefix = asked["prefix"]
     # A field by itself, so that nobody can leave out what is said of the path.
-    made["prefix"] = prefix if prefix is None else str(prefix)
+    made["prefix"] = prefix = _field(asked, "prefix", _text_or_none)
     if prefix is not None:
-        made["path"] = _path(str(prefix), asked["path"])
+        made["path"] = _field(asked, "path", partial(_path, prefix))
     # As it is read back: with lists where there are tuples.
     plain: dict[str, Any] = read_json(json.dumps(made))
     return plain
@@ -177,6 +176,30 @@ def _require_one_run(of: Verdict, report: Manifest) -> None:
         raise VerdictError("its deletion report was not made from the mark that its verdict names")
 
 
+def _field(asked: Mapping[str, Any], name: str, read: Callable[[Any], Value]) -> Value:
+    try:
+        return read(asked[name])
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise VerdictError(f"its field `{name}` is missing, or has another form") from None
+
+
+def _texts(asked: Iterable[Any]) -> list[str]:
+    return [str(each) for each in asked]
+
+
+def _text_or_none(asked: Any) -> str | None:
+    return None if asked is None else str(asked)
+
+
+def _figures(asked: Mapping[str, Any]) -> dict[str, Any]:
+    amounts = {name: int(asked[name]) for name in _AMOUNTS}
+    return {**amounts, "found_again_named": _texts(asked["found_again_named"])}
+
+
+def _mark(asked: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(asked[name]) for name in _MARK if name in asked}
+
+
 def _after(asked: Mapping[str, Any]) -> dict[str, Any]:
     keeps = asked["keeps"]
     return {"keeps": None if keeps is None else bool(keeps), "words": str(asked["words"])}
@@ -220,7 +243,7 @@ def _statement(of: Verdict, outcomes: Mapping[str, Sequence[int]], held: Sequenc
 
 
 def _by_reason(
-    asked: Mapping[str, Mapping[str, Sequence[int]]], outcomes: Mapping[str, Sequence[int]]
+    outcomes: Mapping[str, Sequence[int]], asked: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> dict[str, dict[str, list[int]]]:
     """Return the groups; together they must be the outcomes."""
     groups = {
@@ -257,11 +280,11 @@ def _path(prefix: str, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_object(asked: Mapping[str, Any]) -> dict[str, Any]:
-    commit, held = asked["last_commit"], [str(words) for words in asked["held_by"]]
+    held = _texts(asked["held_by"])
     return {
         "address": str(asked["address"]),
         "path": str(asked["path"]),
-        "last_commit": None if commit is None else str(commit),
+        "last_commit": _text_or_none(asked["last_commit"]),
         "deleted_by_this_run": bool(asked["deleted_by_this_run"]),
         "gone": not held,
         "held_by": held,

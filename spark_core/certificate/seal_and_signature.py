@@ -164,9 +164,11 @@ def read(data: bytes, name: str) -> dict[str, Any]:
         VerdictError: If it is not a certificate, or of another format.
     """
     try:
-        document: dict[str, Any] = read_json(data)
+        document: dict[str, Any] = read_json(data, each_once=True)
         kind, written = document.get("kind"), document.get("format")
-    except (ValueError, AttributeError):
+    except ValueError as problem:
+        raise VerdictError(f"{name} is not a certificate of lakegc: {problem}") from None
+    except AttributeError:
         kind = written = None
     if kind != KIND:
         raise VerdictError(f"{name} is not a certificate of lakegc")
@@ -212,15 +214,15 @@ def faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None = None)
     """
     found = []
     if document.get("sha256") != hashlib.sha256(canonical(document)).hexdigest():
-        found.append("its content is not what was sealed: it was edited or damaged")
+        found.append("its content is not what was sealed (sha256): it was edited or damaged")
     found += _signature_faults(document, trusted)
     try:
         made = content(document["verdict"], document["deletion_report"], document)
         found += differences(unsealed(document), made, "its own proof gives")
     except LakegcError as problem:
         found.append(problem.found)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
-        found.append(f"it lacks a part of its proof ({problem!r})")
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        found.append(f"its verdict or its deletion report is missing, or cut ({problem!r})")
     return found
 
 

@@ -46,3 +46,10 @@ def test_what_is_not_deep_is_read_as_ever():
     }
     assert read_toml("[a.b]\nc = [[1], []]") == {"a": {"b": {"c": [[1], []]}}}
     assert read_json("7") == 7
+
+
+def test_a_name_that_is_twice_in_an_object_is_refused_where_each_must_be_there_once():
+    text = '{"a": [{"gone": true, "gone": false}]}'
+    assert read_json(text) == {"a": [{"gone": False}]}
+    with pytest.raises(ValueError, match="it has the field `gone` twice"):
+        read_json(text, each_once=True)

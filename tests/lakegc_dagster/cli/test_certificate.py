@@ -310,6 +310,46 @@ def test_the_store_finds_out_a_certificate_of_other_tables(place):
     assert answer.exit_code == 1
 
 
+def test_a_certificate_that_was_sealed_anew_without_a_part_is_refused_by_its_name(place):
+    _, made = place.certify("--path", GONE)
+    one = made["path"]["objects"][0]
+    lacking = {name: {**made} for name in made if name not in {"kind", "format"}}
+    for name, left in lacking.items():
+        del left[name]
+    for name in made["path"]:
+        left = {key: value for key, value in made["path"].items() if key != name}
+        lacking[f"path.{name}"] = {**made, "path": left}
+    for name in one:
+        left = {key: value for key, value in one.items() if key != name}
+        lacking[f"path.objects.{name}"] = {**made, "path": {**made["path"], "objects": [left]}}
+    wrong = {
+        "statement": [7, "\ud800", "\n\x1b[2J"],
+        "gone": ["yes"],
+        "held_by": [[1]],
+        "outcomes": [[]],
+        "path": ["all", {}, {**made["path"], "objects": [7]}],
+        "figures": [{**made["figures"], "restored": float("inf")}, 10**400],
+        "run": [[]],
+    }
+    forms = [(name, {**made, name: each}) for name, some in wrong.items() for each in some]
+    for name, left in [*lacking.items(), *forms]:
+        forged = left if name == "sha256" else _resealed(left)
+        for more in ((), ("--store",)):
+            answer = place.verify(forged, *more)
+            assert isinstance(answer.exception, SystemExit), (name, answer.exception)
+            assert answer.exit_code == 1, name
+            assert name.partition(".")[0] in answer.output
+
+
+def test_a_field_that_is_there_twice_is_refused(place):
+    _, made = place.certify()
+    file = place.folder / "twice.json"
+    file.write_text('{"statement": "All is gone.", ' + json.dumps(made).removeprefix("{"))
+    answer = place.lakegc("verify", str(file))
+    assert answer.exit_code == 1
+    assert "is not a certificate of lakegc: it has the field `statement` twice" in answer.stderr
+
+
 def test_a_statement_that_its_own_proof_does_not_give_is_a_forgery(place):
     _, made = place.certify("--path", GONE, repository="aside")
     assert not made["gone"]
