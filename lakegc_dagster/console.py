@@ -253,7 +253,9 @@ def show_report(shown: Console, report: Report) -> None:
             shown.print()
             shown.print(groups_table(title, groups, what))
     if report.policy is not None:
-        shown.print(f"\nWhat commits reach goes by {report.policy}.", markup=False, soft_wrap=True)
+        shown.print(
+            f"\nObjects that entries lead to go by {report.policy}.", markup=False, soft_wrap=True
+        )
     if report.reference is not None:
         _show_reference(shown, report.reference)
     _show_not_deleted(shown, report)

@@ -52,10 +52,10 @@ def certificate(
     """Certify what the sweep of RUN deleted: by which rules, which commits, and by what proof.
 
     The certificate holds the verdict, the hashes of every table, the manifest of the deletion
-    report, and the retention policy by which objects went that commits reach. It says "gone" only
-    if quarantine holds none of it, nothing was restored, and versions and soft delete were read as
-    off; otherwise it names what still holds the bytes. With --path it reads every commit of the
-    repository and every branch, and says the same of each object under PREFIX.
+    report, and the retention policy by which objects went although entries lead to them. It says
+    "gone" only if quarantine holds none of it, nothing was restored, and versions and soft delete
+    were read as off; otherwise it names what still holds the bytes. With --path it reads every
+    commit of the repository and every branch, and says the same of each object under PREFIX.
 
     The exit code is 0 only if all that is certified is gone.
 
@@ -177,7 +177,7 @@ def _plain(text: str) -> str:
 def _show(shown: Console, made: dict[str, Any]) -> None:
     from lakegc_dagster import console
 
-    # On one line each, so that no name of a file that is shown can look like another line.
+    # On one line each: a name with a line end must not look like an answer of this command.
     shown.print(visible(made["statement"]), markup=False, soft_wrap=True)
     path = made.get("path")
     if path is None:
@@ -189,7 +189,10 @@ def _show(shown: Console, made: dict[str, Any]) -> None:
         for each in left:
             paths.setdefault("; ".join(each["held_by"]), []).append(each["path"])
         most = sorted(paths.items(), key=lambda held: -len(held[1]))
-        rows = [(held_by, f"{len(some):,}", some[0]) for held_by, some in most[:_NAMED]]
+        rows = [
+            (visible(held_by), f"{len(some):,}", visible(some[0]))
+            for held_by, some in most[:_NAMED]
+        ]
         shown.print(console.table("Not gone", ("what holds it", "objects", "for example"), rows))
         if len(paths) > _NAMED:
             more = len(left) - sum(len(some) for _, some in most[:_NAMED])

@@ -45,9 +45,9 @@ class Verdict(OfAMark):
         standing: Figures that later runs are compared with.
         checks: Each check's name, table, result, sentence, figures, limit, and who may lift it.
         versions: Versions of lakegc and of what it decides with.
-        policy: The retention policy by which objects go that commits reach: its name (the key of
-            its version), number, digest, who set it, who confirmed it and when, and the objects by
-            rule; None if nothing goes by one.
+        policy: The retention policy by which objects go although entries lead to them: its name
+            (the key of its version), number, digest, who set it, who confirmed it and when, and the
+            objects by rule; None if nothing goes by one.
     """
 
     FORMAT: ClassVar[int] = 3

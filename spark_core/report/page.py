@@ -338,7 +338,7 @@ def _policy(report: Report) -> str:
     found = report.policy
     if found is None:
         return ""
-    who = f"<p>Commits reach these objects. They go by {escape(str(found))}.</p>"
+    who = f"<p>Entries lead to these objects. They go by {escape(str(found))}.</p>"
     return f"<h2>Retention policy</h2>{who}" + _rows(
         ("rule", "objects", "bytes"),
         [(each.name, f"{each.objects:,}", bytes_text(each.size_bytes)) for each in found.by_rule],

@@ -142,7 +142,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class PolicyTaken:
-    """The retention policy by which objects go that commits reach.
+    """The retention policy by which objects go although entries lead to them.
 
     Attributes:
         name: Key of its version; a repository has one policy.
