@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,17 +47,24 @@ def _wall() -> datetime:
     return datetime.now(UTC)
 
 
+def uptime() -> float:
+    """Count seconds, never backwards; on Linux also those in which the machine sleeps."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
 class SystemClock:
     """The machine's own clock, but never earlier than the time that has passed.
 
     If the machine's clock is set back, a reading of the repository or a lease would stay valid for
-    longer. So this clock also counts the seconds since it was made. That count may stop while the
-    machine sleeps. The later of the two times is the safe one.
+    longer. So this clock also counts the seconds since it was made. Not every system counts those
+    in which it sleeps. The later of the two times is the safe one.
     """
 
     def __init__(self) -> None:
         self._began = _wall()
-        self._counted = time.monotonic()
+        self._counted = uptime()
 
     def now(self) -> datetime:
         """Return the time, aware and in UTC."""
@@ -72,7 +80,7 @@ class SystemClock:
         return max(self._by_count() - _wall(), timedelta(0))
 
     def _by_count(self) -> datetime:
-        return self._began + timedelta(seconds=time.monotonic() - self._counted)
+        return self._began + timedelta(seconds=uptime() - self._counted)
 
     def monotonic(self) -> float:
         """Count seconds from some moment, never backwards."""

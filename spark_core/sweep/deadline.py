@@ -5,12 +5,11 @@ The executors' clocks are not trusted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from spark_core.clocks import ClockReading
+from spark_core.clocks import ClockReading, uptime
 from spark_core.errors import TransientError
 from spark_core.storage import ObjectStore
 from spark_core.storage.probes import read_clock
@@ -35,12 +34,12 @@ class Clocks:
 
     Attributes:
         wall: Returns the time, right or wrong.
-        monotonic: Seconds that never jump, but may stand still while a machine sleeps.
+        monotonic: Seconds that never jump; not every system counts those in which it sleeps.
         read: Reads the store's clock against `wall`; None if the answer says nothing.
     """
 
     wall: Callable[[], datetime] = _wall
-    monotonic: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = uptime
     read: Callable[[ObjectStore], ClockReading | None] = read_clock
 
 
