@@ -208,6 +208,15 @@ class ObjectStore(ABC):
         """Absolute URI of the namespace, to be shown."""
         return self.namespace.root
 
+    @property
+    def longest_request(self) -> timedelta | None:
+        """How long a request may be under way whose process has ended; None if nobody can tell.
+
+        As long as the process itself would have waited for an answer, before it went on with the
+        same object. Nobody repeats the request.
+        """
+        return None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root!r})"
 

@@ -12,6 +12,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, BinaryIO, ClassVar, Generic, TypeVar, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -71,6 +72,11 @@ class RemoteStore(ObjectStore, Generic[Clients]):
     def _forget(self) -> None:
         """Start afresh in a process: nothing is open, and nothing was seen."""
         self._opened: tuple[int, Clients] | None = None
+
+    @property
+    def longest_request(self) -> timedelta | None:
+        """Add up what the clients wait for a connection and for an answer."""
+        return self.options.connect_timeout + self.options.read_timeout
 
     @property
     def _clients(self) -> Clients:

@@ -364,3 +364,8 @@ def test_a_forked_process_refuses_instead_of_waiting_for_ever(store):
             os._exit(0 if "forked" in str(error) else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_request_whose_process_ended_is_over_when_the_client_would_have_given_up(store):
+    options = store.options
+    assert store.longest_request == options.connect_timeout + options.read_timeout
