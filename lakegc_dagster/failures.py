@@ -20,8 +20,8 @@ from spark_core.records.tables import DELETION_REPORT
 RETRIES = 2
 RETRY_AFTER = timedelta(seconds=30)
 # A second sweep of one mark waits 20 minutes for the first. The lease of a dead first sweep is over
-# in ten, unless `lease_ttl_seconds` is longer. If the first takes longer, the second fails, which
-# costs nothing.
+# in ten at most, unless `lease_ttl_seconds` is longer. If the first takes longer, the second fails,
+# which costs nothing.
 RETRIES_BESIDE_THE_SAME = 40
 
 

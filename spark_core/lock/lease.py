@@ -21,10 +21,13 @@ A holder deletes nothing after `Lease.expires_at`, by whatever clock. Whoever ta
 minutes. Before a lease is taken, this machine's clock is compared with the store's. A clock that is
 ahead would keep everybody waiting until then, or end a lease that is still good.
 
-Nobody goes on before the lease of a holder that did not release it has run out, not even the same
-command on the same machine. Who may go on then:
+Nobody goes on before the lease of a holder that did not release it has run out, with one exception.
+Who may go on then:
 
-* The same run doing the same work. The command names the run.
+* The same run doing the same work. The command names the run. Where the kernel of the machine that
+  both ran on knows that none of the holder's processes is left (`processes`), it need not wait for
+  the end of the lease: only for what they had sent, as long as they themselves would have waited
+  for an answer, and half a minute. Others wait as ever, also for what that holder had sent.
 * Anything else only with `take_over` naming the dead run: somebody must have looked why it died.
 * Anybody, if the holder ended by itself, or did house-keeping or undid a removal, which nobody has
   to finish.
@@ -51,9 +54,11 @@ from spark_core.errors import (
     TransientError,
     UnsafePlanError,
 )
+from spark_core.lock import processes
 from spark_core.lock.lease_log import (
     Owner,
     Record,
+    State,
     Work,
     last_record,
     newest_epoch,
@@ -70,6 +75,10 @@ KEPT_EPOCHS = 2
 # No settings make a lease good for longer (`lease_ttl_seconds`). It matters only if a clock was
 # ahead.
 LONGEST_TTL = timedelta(hours=1)
+# Instants are shown in whole seconds, and nobody is told one that is too early.
+_JUST_BELOW_A_SECOND = timedelta(microseconds=999_999)
+# Added to the longest time for which a request may be under way.
+_REQUEST_MARGIN = timedelta(seconds=30)
 
 _TERMS_UNKNOWN = (
     "a lease taken now would keep everybody else waiting for as much, or end one under which "
@@ -87,8 +96,9 @@ class Lease:
             them has answered. Whoever gives work to executors sets it before and clears it after.
     """
 
-    def __init__(self, run: Run, first: Record) -> None:
+    def __init__(self, run: Run, first: Record, presence: processes.Presence | None = None) -> None:
         self._run = run
+        self._presence = presence
         self._record = first
         self._lost: LeaseLostError | None = None
         self.sent_until: datetime | None = None
@@ -109,6 +119,11 @@ class Lease:
     def owner(self) -> Owner:
         """The holder: this process."""
         return self._record.owner
+
+    @property
+    def tasks_lock(self) -> str | None:
+        """Path of the lock that each task holds (`processes`); None if there is none."""
+        return None if self._presence is None else self._presence.path
 
     def beat(self) -> None:
         """Renew the lease: write its next place, and check that no other epoch has begun.
@@ -172,24 +187,24 @@ class Lease:
         that does not answer now is no reason to fail: the lease then runs out by itself.
         """
         with self._writing:
-            if self._lost is not None:
-                return
-            last, now = self._record, self._run.now()
+            now = self._run.now()
             over = self.sent_until is None or now >= self.sent_until + MAX_CLOCK_SKEW
-            ended = replace(
-                last,
-                number=last.number + 1,
-                written_at=now,
-                state="released" if over else "failed",
+            if self._lost is None:
+                with suppress(LakegcError):
+                    self._write_end(now, "released" if over else "failed")
+            if self._presence is not None:
+                self._presence.close(nothing_under_way=over)
+
+    def _write_end(self, now: datetime, state: State) -> None:
+        last = self._record
+        ended = replace(last, number=last.number + 1, written_at=now, state=state)
+        written = write(self._run.store, ended)
+        if written is not None and written.writer == self.owner.id and written != ended:
+            # A heartbeat whose answer was lost.
+            write(
+                self._run.store,
+                replace(ended, number=ended.number + 1, expires_at=written.expires_at),
             )
-            with suppress(LakegcError):
-                written = write(self._run.store, ended)
-                if written is not None and written.writer == self.owner.id and written != ended:
-                    # A heartbeat whose answer was lost.
-                    write(
-                        self._run.store,
-                        replace(ended, number=ended.number + 1, expires_at=written.expires_at),
-                    )
 
     def __enter__(self) -> Self:
         return self
@@ -203,13 +218,20 @@ class Lease:
         self.close()
 
 
-def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> Lease:
+def acquire(
+    run: Run,
+    *,
+    take_over: str | None = None,
+    work: Work = "sweep",
+    on_this_machine: bool = False,
+) -> Lease:
     """Become the one collector of a namespace.
 
     Args:
         run: The run that is to delete or move objects.
         take_over: Key of the dead run whose lease may be taken over.
         work: What is to be done under the lease.
+        on_this_machine: All that deletes runs here, each task of it under `Lease.tasks_lock`.
 
     Returns:
         The lease; use it as a context manager.
@@ -226,7 +248,13 @@ def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> 
         _require_ended(run, last, owner, take_over)
         if last.state in ("held", "failed"):
             _close_for(run, last, owner)
-    return Lease(run, _begin(run, last, owner))
+    presence = processes.announce(owner.id) if on_this_machine else None
+    try:
+        return Lease(run, _begin(run, last, owner), presence)
+    except BaseException:
+        if presence is not None:
+            presence.close(nothing_under_way=True)
+        raise
 
 
 def _close_for(run: Run, last: Record, owner: Owner) -> None:
@@ -258,6 +286,7 @@ def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
         since=now,
         written_at=now,
         expires_at=now + run.options.lease_ttl,
+        earlier_until=_still_waited_for(last, now),
     )
     written = write(run.store, first)
     if written != first or newest_epoch(run.store) != first.epoch:
@@ -268,7 +297,7 @@ def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
 
 
 @contextmanager
-def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
+def held(run: Run, work: Work = "sweep", *, on_this_machine: bool = False) -> Iterator[Lease]:
     """Hold the lease of a namespace while the block works, after the store proved itself.
 
     The store must prove that a lease means something (`require_conditional_put`). A thread renews
@@ -279,6 +308,7 @@ def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
     Args:
         run: The run.
         work: What is done under the lease.
+        on_this_machine: As `acquire` has it.
 
     Yields:
         The lease.
@@ -290,7 +320,7 @@ def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
     """
     require_conditional_put(run)
     require_right_clock(run)
-    with acquire(run, take_over=run.take_over, work=work) as lease:
+    with acquire(run, take_over=run.take_over, work=work, on_this_machine=on_this_machine) as lease:
         ended = threading.Event()
         pause = run.options.lease_ttl.total_seconds() / BEATS_PER_TTL
         beating = threading.Thread(
@@ -377,12 +407,21 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
         return
     same = owner.does_the_same_as(last.owner)
     now, from_then_on = run.now(), last.under_way_until + MAX_CLOCK_SKEW
+    left = _left_to_wait(run, last) if same else None
+    if left is not None:
+        from_then_on = min(from_then_on, now + left)
     nobody_waits = last.owner.work in ("prune", "undo")
     needs_a_name = last.state == "held" and not nobody_waits and not same
     by_name = f"take it over by name with --take-over {last.owner.run}"
     if now < from_then_on:
-        at = f"at {_shown(from_then_on)} or later"
-        if last.state == "held":
+        at = f"at {_shown(from_then_on + _JUST_BELOW_A_SECOND)} or later"
+        if left is not None:
+            why = (
+                "none of its processes is left on this machine, and what they had sent may be "
+                "under way still"
+            )
+            what = f"Run again {at}."
+        elif last.state == "held":
             why = (
                 f"it renews its lease while it lives, which is good until {_shown(last.expires_at)}"
             )
@@ -391,10 +430,10 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
                 f"{by_name if needs_a_name else 'run again'}."
             )
         else:
-            why = "it has ended, and what it had sent may be under way still"
+            why = "it has ended, and what it or the one before it had sent may be under way still"
             what = f"Run again {at}."
         longest = max(LONGEST_TTL, run.options.lease_ttl)
-        never = last.under_way_until > now + longest + MAX_CLOCK_SKEW
+        never = left is None and last.under_way_until > now + longest + MAX_CLOCK_SKEW
         if never:
             what = (
                 f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when "
@@ -416,6 +455,25 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
             "Look at what it left undone; run the same command as it did to finish it, or "
             f"{by_name}.",
         )
+
+
+def _still_waited_for(last: Record | None, now: datetime) -> datetime | None:
+    """Return until when something of earlier holders is waited for by those who come later."""
+    until = None if last is None else last.under_way_until
+    return None if until is None or now >= until + MAX_CLOCK_SKEW else until
+
+
+def _left_to_wait(run: Run, last: Record) -> timedelta | None:
+    """Return how long what a holder had sent may still be under way, if its processes are gone.
+
+    Returns:
+        None if nobody can tell.
+    """
+    longest = run.store.longest_request
+    gone = None if longest is None else processes.ended_for(last.owner.id)
+    if longest is None or gone is None:
+        return None
+    return max(longest + _REQUEST_MARGIN - gone, timedelta())
 
 
 def _held(run: Run, record: Record, why: str, what: str, *, same: bool = False) -> LeaseHeldError:

@@ -97,8 +97,8 @@ class Record(Document):
         written_at: When this was decided, by the writer's clock.
         expires_at: Until when the owner may act, unless it renews the lease.
         taken_by: Who ended another owner's lease.
-        earlier_until: None; in records of earlier versions, until when work sent by the holder
-            before may still be under way.
+        earlier_until: The `under_way_until` of the holder before, if this one began sooner; others
+            wait for that too.
     """
 
     FORMAT: ClassVar[int] = 1

@@ -65,6 +65,11 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def runs_here(spark: SparkSession) -> bool:
+    """Say whether all tasks of a session run on the driver's machine; see `is_local`."""
+    return is_local(spark.sparkContext.master or "")
+
+
 def speculates(spark: SparkSession) -> bool:
     """Say whether Spark may run a slow task a second time beside the first."""
     return str(spark.conf.get("spark.speculation", "false")).strip().lower() == "true"
@@ -80,7 +85,7 @@ def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
             more need be known. Nor where Spark ran a stage again: the attempts of its tasks are
             counted anew then.
     """
-    if is_local(spark.sparkContext.master or ""):
+    if runs_here(spark):
         return False
     return was_retried or speculates(spark) or _ran_anything_again(spark)
 

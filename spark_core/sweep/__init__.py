@@ -26,7 +26,7 @@ from spark_core.records.journal import folder as journal_folder
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
+from spark_core.spark.session import runs_here, surfacing_errors
 from spark_core.spark.tasks import ReusableFrame, reusable
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
@@ -124,7 +124,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     by_policy = policy_rows.of_plan(run, expired)
     swept = None
     if expired.manifest.rows:
-        with lease.held(run) as held:
+        with lease.held(run, on_this_machine=runs_here(run.spark)) as held:
             # Another process may have come between the search for an earlier report and the lease.
             earlier = require_unfinished(run)
             resumed = journal.bind(run.instance, quarantine=run.options.quarantine)

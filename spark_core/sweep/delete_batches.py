@@ -21,6 +21,7 @@ from spark_core import schemas
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.json_and_toml import read_json
+from spark_core.lock.processes import at_work
 from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
@@ -78,6 +79,7 @@ class Orders:
         requests_at_once: Requests of a task that are under way at once, where deletions have no
             limit.
         clocks: The executor's clocks; None means its own.
+        tasks_lock: As `Lease.tasks_lock` has it.
     """
 
     journal: Journal
@@ -92,6 +94,7 @@ class Orders:
     lot_rows: int = LOT_ROWS
     requests_at_once: int = REQUESTS_AT_ONCE
     clocks: Clocks | None = None
+    tasks_lock: str | None = None
 
 
 @dataclass
@@ -160,12 +163,14 @@ def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     Raises:
         UnsafePlanError: If a row may not be deleted at all, or the store does not answer for each
             object.
+        LeaseLostError: If another process has found that the holder of the lease was gone.
     """
-    task = _Task(orders)
-    for rows in _rebatched(batches, orders.batch_rows):
-        require_allowed(rows, orders.limits)
-        task.take(rows)
-    task.delete_lot()
+    with at_work(orders.tasks_lock):
+        task = _Task(orders)
+        for rows in _rebatched(batches, orders.batch_rows):
+            require_allowed(rows, orders.limits)
+            task.take(rows)
+        task.delete_lot()
     yield pa.record_batch([[task.tally.to_json()]], schema=TALLY)
 
 

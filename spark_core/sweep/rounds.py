@@ -225,6 +225,7 @@ class _Rounds:
             dispose=self._plan.dispose,
             lot_rows=spread.lot_rows,
             requests_at_once=spread.requests_at_once,
+            tasks_lock=lease.tasks_lock,
         )
         if time_left > timedelta():
             self._sent.round_begins(until)

@@ -6,16 +6,19 @@ interleaving can be made and repeated.
 """
 
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import combinations
 from types import SimpleNamespace
 
 from spark_core.errors import LakegcError, LeaseLostError, ObjectExistsError, TransientError
-from spark_core.lock import lease, lease_log
+from spark_core.lock import lease, lease_log, processes
 from spark_core.model import RunKey
 from tests.support.memory_store import MemoryStore
 from tests.support.written_run import NOW
 
+LONGEST_REQUEST = timedelta(seconds=130)
 FAULTS = ("away", "lost", "sent twice", "killed before", "killed after")
 
 
@@ -23,6 +26,9 @@ FAULTS = ("away", "lost", "sent twice", "killed before", "killed after")
 class Command:
     """What somebody starts, again and again: a run's work on a machine whose clock is off by `skew`
     seconds.
+
+    When its process ends otherwise than well, a task goes on for `lingers` seconds, if any, and
+    Spark begins others after it.
     """
 
     run: int
@@ -32,6 +38,11 @@ class Command:
     take_over: int | None
     beats: int
     clean: bool
+    lingers: int = 0
+
+    def is_given_as(self, other):
+        """Say whether both are one command on one machine."""
+        return (self.run, self.work, self.host) == (other.run, other.work, other.host)
 
 
 class _Killed(BaseException):
@@ -49,6 +60,10 @@ class Process:
     lease: object = None
     ended_well: bool = False
     fault: str | None = None
+    problem: BaseException | None = None
+    task: ExitStack = field(default_factory=ExitStack)
+    ended: object = None
+    sent: object = None
     go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     stopped: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -67,10 +82,43 @@ class Process:
 
     @property
     def may_delete(self):
-        """It, or what it sent, may still be deleting: before the lease's end by its own clock,
-        unless it ended well.
+        """Others must take it, or what it sent, for deleting: before the lease's end by its own
+        clock, unless it ended well.
         """
         return self.lease is not None and not self.ended_well and self.now() < self.lease.expires_at
+
+    @property
+    def is_deleting(self):
+        """It has the lease and lives, or a task does, or what one of them sent is under way."""
+        if not self.may_delete:
+            return False
+        if self.ended is None:
+            return True
+        return self.world.now < self.sent + LONGEST_REQUEST
+
+    def linger(self):
+        """Bring what the process left behind up to now, on its machine."""
+        task_ends, now = self.ended + timedelta(seconds=self.command.lingers), self.world.now
+        if now < task_ends:
+            self.sent = now
+            return
+        self.sent = max(self.sent, task_ends)
+        self.task.close()
+        if self.command.lingers:
+            try:
+                with processes.at_work(self.lease.tasks_lock):
+                    self.sent = now
+            except LeaseLostError:
+                pass
+
+    def has_ended(self):
+        """Let go of what the kernel lets go of when a process ends."""
+        self.alive, self.ended = False, self.world.now
+        self.sent = self.ended
+        if self.lease is not None:
+            if self.lease._presence is not None:
+                self.lease._presence._file.close()
+            self.linger()
 
     def _work(self):
         self.world.here.process = self
@@ -83,21 +131,31 @@ class Process:
         )
         try:
             take_over = None if command.take_over is None else str(_key(command.take_over))
-            self.lease = lease.acquire(mine, take_over=take_over, work=command.work)
+            self.lease = lease.acquire(
+                mine,
+                take_over=take_over,
+                work=command.work,
+                on_this_machine=command.work == "sweep",
+            )
+            self.task.enter_context(processes.at_work(self.lease.tasks_lock))
             lease.prune(mine.store, self.lease)
             for _ in range(command.beats):
                 try:
                     self.lease.beat()
                 except TransientError:
                     continue
-            if not command.clean:
+            if command.clean:
+                self.task.close()
+            else:
                 self.lease.sent_until = self.lease.expires_at
             self.lease.close()
             self.ended_well = command.clean
         except (LeaseLostError, LakegcError, _Killed):
             pass
+        except BaseException as problem:  # noqa: BLE001 - raised at the end, in the test's thread
+            self.problem = problem
         finally:
-            self.alive = False
+            self.has_ended()
             self.stopped.release()
 
 
@@ -106,6 +164,7 @@ class _Stepped:
 
     delete_batch_size = 1_000
     root = MemoryStore.root
+    longest_request = LONGEST_REQUEST
 
     def __init__(self, process):
         self._process = process
@@ -146,7 +205,7 @@ class World:
     process on its machine.
     """
 
-    def __init__(self, run, commands, monkeypatch):
+    def __init__(self, run, commands, monkeypatch, folder):
         self.run, self.commands = run, commands
         self.store, self.now = MemoryStore(), NOW
         self.here = threading.local()
@@ -158,6 +217,22 @@ class World:
             "socket",
             SimpleNamespace(gethostname=lambda: f"host-{self.here.process.command.host}"),
         )
+
+        boot = folder / "boot"
+        boot.write_text("0" * 36)
+        for host in (0, 1):
+            (folder / f"host-{host}").mkdir(exist_ok=True)
+        monkeypatch.setattr(processes, "BOOT", boot)
+        monkeypatch.setattr(
+            processes,
+            "folder",
+            lambda: str(folder / f"host-{self.here.process.command.host}"),
+        )
+        monkeypatch.setattr(processes, "is_of_this_machine", lambda *_, **__: True)
+        monkeypatch.setattr(processes, "monotonic", self.seconds)
+
+    def seconds(self):
+        return (self.now - NOW).total_seconds()
 
     def step(self, number, fault=None):
         """Let a command go on by one call; start it again if it has ended."""
@@ -175,13 +250,23 @@ class World:
         for process in self.processes:
             while process.alive:
                 process.step("killed before")
+            process.task.close()
+            assert process.problem is None, process.problem
 
     def require_one_collector(self):
         """No two processes may believe that they hold the lease, nor may anybody hold it while what
-        a dead one sent may be under way.
+        a dead one sent may be under way: until its lease ends, or, for the same command on its
+        machine, as long as anything really is.
         """
+        for process in self.processes:
+            if process.lease is not None and process.ended is not None:
+                process.linger()
         active = [process for process in self.processes if process.may_delete]
-        assert len(active) <= 1, f"two at work at {self.now}: {active}"
+        for one, other in combinations(active, 2):
+            apart = one.command.is_given_as(other.command) and not (
+                one.is_deleting and other.is_deleting
+            )
+            assert apart, f"two at work at {self.now}: {one}, {other}"
 
 
 def _key(number):

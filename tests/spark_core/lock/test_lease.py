@@ -23,7 +23,7 @@ from spark_core.errors import (
 )
 from spark_core.lakefs import SystemClock
 from spark_core.lakegc_keys import CLOCK
-from spark_core.lock import lease, lease_log
+from spark_core.lock import lease, lease_log, processes
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
 from tests.support.clock import FakeClock
@@ -133,12 +133,147 @@ def test_the_same_command_waits_until_the_lease_of_its_killed_process_ran_out_an
 ):
     dead = lease.acquire(run)
     run.environment.clock.instant = dead.expires_at + MAX_CLOCK_SKEW - A_MOMENT
-    until = (dead.expires_at + MAX_CLOCK_SKEW).replace(microsecond=0).isoformat()
-    with pytest.raises(SameWorkError, match=re.escape(f"at {until} or later, run again")):
+    until = dead.expires_at + MAX_CLOCK_SKEW
+    with pytest.raises(SameWorkError, match=r"or later, run again") as refused:
         lease.acquire(run)
+    told = datetime.fromisoformat(re.search(r"at (\S+) or later", str(refused.value))[1])
+    assert until <= told < until + A_MOMENT, "no second is told that is too early"
     run.environment.clock.instant = dead.expires_at + MAX_CLOCK_SKEW
     with lease.acquire(run) as resumed:
         assert resumed.epoch == 2
+
+
+REQUEST = timedelta(seconds=130)
+SENT_IS_OVER = REQUEST + timedelta(seconds=30)
+
+
+@pytest.fixture
+def here(run, tmp_path, monkeypatch):
+    """The run on a machine that knows its processes, and on a store whose requests end."""
+    monkeypatch.setattr(processes, "folder", lambda: str(tmp_path))
+    monkeypatch.setattr(processes, "monotonic", run.environment.clock.monotonic)
+    run.store.longest_request = REQUEST
+    return run
+
+
+def _killed(held):
+    """Let go of what the kernel lets go of when a process ends."""
+    held._presence._file.close()
+    return held
+
+
+def _told(refused):
+    return datetime.fromisoformat(re.search(r"at (\S+) or later", str(refused.value))[1])
+
+
+def test_the_same_command_goes_on_once_what_its_dead_process_had_sent_is_over(here):
+    clock = here.environment.clock
+    dead = _killed(lease.acquire(here, on_this_machine=True))
+    until = here.now() + SENT_IS_OVER
+    with pytest.raises(SameWorkError, match=r"none of its processes is left.*Run again") as refused:
+        lease.acquire(here)
+    told = _told(refused)
+    assert until <= told < until + 2 * A_MOMENT
+    assert told < dead.expires_at
+    clock.instant = until - A_MOMENT
+    with pytest.raises(SameWorkError, match="none of its processes is left"):
+        lease.acquire(here)
+    clock.instant = told
+    with lease.acquire(here, on_this_machine=True) as resumed:
+        assert resumed.epoch == 2
+        with pytest.raises(LeaseLostError, match="it was ended by the sweep of run"):
+            dead.beat()
+
+
+def test_the_same_command_goes_on_sooner_after_an_error_too(here):
+    failed = lease.acquire(here, on_this_machine=True)
+    with processes.at_work(failed.tasks_lock):
+        _failed(failed)
+        with pytest.raises(SameWorkError, match="it has ended, and what it"):
+            lease.acquire(here)
+    with pytest.raises(SameWorkError, match="none of its processes is left"):
+        lease.acquire(here)
+    here.environment.clock.sleep(SENT_IS_OVER.total_seconds())
+    with lease.acquire(here) as resumed:
+        assert resumed.epoch == 2
+
+
+def _another_run(_held, run, _monkeypatch):
+    return {"run": _other(run), "take_over": str(run.key)}
+
+
+def _other_work(_held, run, _monkeypatch):
+    return {"work": "restore", "take_over": str(run.key)}
+
+
+def _another_machine(_held, _run, monkeypatch):
+    folder = processes.folder()
+    monkeypatch.setattr(processes, "folder", lambda: f"{folder}/other")
+    return {}
+
+
+def _requests_of_which_nobody_knows(_held, run, _monkeypatch):
+    """As on a local blockstore that lies on a network."""
+    run.store.longest_request = None
+    return {}
+
+
+@pytest.mark.parametrize(
+    "otherwise", [_another_run, _other_work, _another_machine, _requests_of_which_nobody_knows]
+)
+def test_with_any_doubt_a_lease_is_waited_for_to_its_end(here, monkeypatch, otherwise):
+    held = _killed(lease.acquire(here, on_this_machine=True))
+    command = otherwise(held, here, monkeypatch)
+    run = command.pop("run", here)
+    for instant in (here.now() + SENT_IS_OVER, held.expires_at + MAX_CLOCK_SKEW - A_MOMENT):
+        here.environment.clock.instant = instant
+        with pytest.raises(LeaseHeldError, match="it renews its lease while it lives"):
+            lease.acquire(run, **command)
+    here.environment.clock.instant = held.expires_at + MAX_CLOCK_SKEW
+    with lease.acquire(run, **command) as after:
+        assert after.epoch == 2
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_holder_that_lives_or_has_tasks_elsewhere_is_waited_for_to_the_end(here, known):
+    held = lease.acquire(here, on_this_machine=known)
+    assert (held.tasks_lock is not None) is known
+    here.environment.clock.instant = held.expires_at + MAX_CLOCK_SKEW - A_MOMENT
+    with pytest.raises(SameWorkError, match="it renews its lease while it lives"):
+        lease.acquire(here)
+
+
+def test_a_doubt_that_comes_later_is_no_reason_to_wait_longer_than_ever(here):
+    held = _killed(lease.acquire(here, on_this_machine=True))
+    here.store.longest_request = timedelta(hours=1)
+    with pytest.raises(SameWorkError, match="none of its processes is left") as refused:
+        lease.acquire(here)
+    assert _told(refused) < held.expires_at + MAX_CLOCK_SKEW + A_MOMENT
+
+
+def test_everybody_else_waits_for_the_dead_one_also_after_the_one_that_went_on_sooner(here):
+    clock = here.environment.clock
+    dead = _killed(lease.acquire(here, on_this_machine=True))
+    with pytest.raises(SameWorkError):
+        lease.acquire(here)
+    clock.sleep(SENT_IS_OVER.total_seconds())
+    with lease.acquire(here, on_this_machine=True):
+        pass
+    for other, work in ((_other(here), "sweep"), (here, "restore"), (here, "prune")):
+        with pytest.raises(LeaseHeldError, match="it or the one before it had sent may be under"):
+            lease.acquire(other, work=work)
+    clock.instant = dead.expires_at + MAX_CLOCK_SKEW
+    with lease.acquire(_other(here)) as after:
+        assert after.epoch == 3
+    assert lease_log.last_record(here.store).earlier_until is None
+
+
+def test_a_lease_that_another_got_first_leaves_no_lock(here, tmp_path, monkeypatch):
+    lease.acquire(here)
+    _once(monkeypatch, None)
+    with pytest.raises(LeaseHeldError, match="it was first by a moment"):
+        lease.acquire(_other(here), on_this_machine=True)
+    assert not [*tmp_path.glob("lakegc-lease-*")]
 
 
 def test_a_run_whose_executors_may_be_at_work_is_followed_after_its_lease_would_have_run_out(run):

@@ -5,6 +5,7 @@ Never two at work at once.
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.run import RunOptions
-from tests.support.lease_world import FAULTS, Command, World
+from tests.support.lease_world import FAULTS, LONGEST_REQUEST, Command, World
 from tests.support.written_run import written_run
 
 TTL = int(RunOptions().lease_ttl.total_seconds())
 SKEW = int(MAX_CLOCK_SKEW.total_seconds())
+REQUEST = int(LONGEST_REQUEST.total_seconds()) + 30
 
 COMMANDS = st.lists(
     st.builds(
@@ -29,6 +31,7 @@ COMMANDS = st.lists(
         take_over=st.sampled_from([None, 0, 1]),
         beats=st.integers(0, 4),
         clean=st.booleans(),
+        lingers=st.sampled_from([0, 0, 40, TTL]),
     ),
     min_size=2,
     max_size=4,
@@ -44,6 +47,8 @@ STEPS = st.lists(
                 0,
                 0,
                 1,
+                REQUEST - 1,
+                REQUEST + 1,
                 TTL // 3,
                 TTL - 1,
                 TTL,
@@ -66,7 +71,9 @@ def run(tmp_path_factory):
 
 def _play(run, commands, steps):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        world = World(run, commands, monkeypatch)
+        folder = Path(run.store.options.local_path) / "machines"
+        folder.mkdir(exist_ok=True)
+        world = World(run, commands, monkeypatch, folder)
         try:
             for number, seconds, fault in steps:
                 world.now += timedelta(seconds=seconds)
@@ -125,6 +132,22 @@ GUARDED = {
         [SWEEP],
         [*_on(0, 4), KILL, *_on(0, 8)],
     ),
+    "a task of the killed one is still at work": (
+        [replace(SWEEP, lingers=REQUEST + 10)],
+        [*_on(0, 4), KILL, *_on(0, 3), *_on(0, 9, after=REQUEST)],
+    ),
+    "Spark begins a task for the killed one after the same command has gone on": (
+        [replace(SWEEP, lingers=40)],
+        [*_on(0, 4), KILL, *_on(0, 3, after=50), *_on(0, 9, after=REQUEST)],
+    ),
+    "another run on the same machine takes the killed one over by name": (
+        [SWEEP, replace(AHEAD, host=0, skew=0)],
+        [*_on(0, 4), KILL, *_on(1, 3), *_on(1, 9, after=REQUEST)],
+    ),
+    "another run follows the one that went on sooner": (
+        [ONCE, replace(AHEAD, skew=0)],
+        [*_on(0, 5), KILL, *_on(0, 3), *_on(0, 99, after=REQUEST), *_on(1, 9)],
+    ),
     "another run follows one that failed while what it sent is under way": (
         [replace(ONCE, clean=False), AHEAD],
         _on(0, 6) + _on(1, 7),
@@ -147,3 +170,16 @@ def test_the_schedules_end_with_a_collector_at_work(run):
     assert [process.lease and process.lease.epoch for process in world.processes] == [1, None, 2]
     world = _play(run, [SWEEP], killed + _on(0, 6, after=TTL + SKEW))
     assert [process.lease.epoch for process in world.processes] == [1, 2]
+
+
+def test_the_same_command_on_its_machine_goes_on_sooner_than_everybody_else(run):
+    killed = [*_on(0, 6), KILL]
+    sooner = killed + _on(0, 3) + _on(0, 6, after=REQUEST)
+    elsewhere = replace(SWEEP, host=1)
+    on_another = killed + _on(1, 3) + _on(1, 3, after=REQUEST)
+    for commands, steps, epochs in (
+        ([SWEEP], sooner, [1, None, 2]),
+        ([SWEEP, elsewhere], on_another, [1, None, None]),
+    ):
+        world = _play(run, commands, steps)
+        assert [process.lease and process.lease.epoch for process in world.processes] == epochs

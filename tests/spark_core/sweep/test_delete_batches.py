@@ -15,7 +15,7 @@ import pytest
 
 from spark_core import schemas
 from spark_core.clocks import ClockReading
-from spark_core.errors import IncompleteReadError, UnsafePlanError
+from spark_core.errors import IncompleteReadError, LeaseLostError, UnsafePlanError
 from spark_core.records.journal import Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
@@ -553,3 +553,14 @@ class TestADeadline:
         case.plant(A)
         case.clock.seconds = 599.9
         assert case.run(A).objects == {"deleted": 1}
+
+
+def test_a_task_that_begins_after_the_end_of_its_lease_was_found_deletes_nothing(case, tmp_path):
+    case.plant("data/s/a")
+    lock = tmp_path / "lock"
+    lock.write_text(f"{'0' * 36}\n1000.000\n")
+    with pytest.raises(LeaseLostError, match="another process has ended the lease"):
+        case.run("data/s/a", tasks_lock=str(lock))
+    assert case.store.deleted == []
+    lock.write_text(f"{'0' * 36}\n")
+    assert case.run("data/s/a", tasks_lock=str(lock)).objects == {"deleted": 1}

@@ -27,7 +27,7 @@ from spark_core.errors import (
     IncompleteReadError,
     SameWorkError,
 )
-from spark_core.lock import lease_log
+from spark_core.lock import lease_log, processes
 from spark_core.model import Branch
 from spark_core.records import journal, reading, tables
 from spark_core.storage.contract import unpaced
@@ -148,8 +148,16 @@ def told(rows):
 
 @pytest.mark.spark
 def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_come(case):
-    progress = []
-    stored = case.sweep(progress.append)
+    progress, known = [], []
+
+    def tell(reached):
+        progress.append(reached)
+        owner = lease_log.last_record(case.run.store).owner
+        known.append(Path(processes._path(owner.id)))
+        assert known[-1].exists(), "this machine's kernel knows who works"
+
+    stored = case.sweep(tell)
+    assert not known[-1].exists()
     rows = case.rows(stored)
     assert told(rows) == WANTED
     assert case.there() == {CHANGED, AGAIN, LIVE}
@@ -321,7 +329,9 @@ class SlowStore(DyingStore):
 
 @pytest.mark.spark
 @pytest.mark.deep
-def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(case, tmp_path):
+def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(
+    case, tmp_path, monkeypatch
+):
     paths = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     process = subprocess.Popen(
@@ -342,10 +352,15 @@ def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(
         process.stderr.close()
     assert set(GO) & case.there(), "it was killed in the middle"
     assert not case.run.store.exists(tables.manifest_key(tables.DELETION_REPORT, case.run.key))
-    assert lease_log.last_record(case.run.store).state == "held"
-    with pytest.raises(SameWorkError, match="run again"):
+    last = lease_log.last_record(case.run.store)
+    assert last.state == "held"
+    until = time.monotonic() + 60
+    while processes.ended_for(last.owner.id) is None:
+        assert time.monotonic() < until, "what Spark had started does not end"
+        time.sleep(0.05)
+    with pytest.raises(SameWorkError, match="none of its processes is left"):
         case.sweep()
-    case.outlast_the_lease()
+    monkeypatch.setattr(processes, "monotonic", lambda: time.monotonic() + 30)
     stored = case.sweep()
     assert told(case.rows(stored)) == WANTED
     assert case.there() == {CHANGED, AGAIN, LIVE}

@@ -41,7 +41,9 @@ class Driver:
         self.retries = 0
         self.journal = Journal(run.store, str(run.key), "5" * 64)
         self.log, self.told, self.played = [], [], []
-        self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat, sent_until=None)
+        self.lease = SimpleNamespace(
+            expires_at=NOW, beat=self.beat, sent_until=None, tasks_lock="lock"
+        )
         self.look_takes = timedelta(seconds=20)
         left = SimpleNamespace(frame=lambda: "left", done=0, release=lambda: None)
         monkeypatch.setattr(rounds, "_Remainder", lambda *_: left)
@@ -65,6 +67,7 @@ class Driver:
         Objects by outcome, and how long it took.
         """
         self.log.append("round")
+        assert orders.tasks_lock == "lock", "each task works under the lease's lock"
         lasts = (orders.deadline.instant - orders.deadline.given_at).total_seconds()
         objects, took = self.played.pop(0)
         self.clock.instant += timedelta(seconds=lasts if took is None else took)
