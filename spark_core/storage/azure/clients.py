@@ -23,6 +23,7 @@ from spark_core.storage.azure.errors import is_passing
 from spark_core.storage.azure.reads import BlobReader, Identity, open_reader
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.obstore_reads import Readers
+from spark_core.storage.repeats import before_repetition
 
 T = TypeVar("T")
 
@@ -98,8 +99,9 @@ class Patience(ExponentialRetry):
         settings: dict[str, Any],
         transport: Any,  # noqa: ARG002 - the client's signature
     ) -> None:
-        """Wait as deletions wait, so that one place decides about both."""
+        """Wait as deletions wait, and ask before a deletion is repeated whether it still may be."""
         deletion.wait(self.get_backoff_time(settings))
+        before_repetition()
 
 
 class _WithoutSignature(logging.Filter):

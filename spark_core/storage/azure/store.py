@@ -40,6 +40,7 @@ from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.remote import RemoteStore
+from spark_core.storage.repeats import paced
 from spark_core.storage.undelete import BringBack, Lost
 
 # The service takes `\` for `/` and drops dots at the end of a segment, so such a name means another
@@ -250,20 +251,21 @@ class AzureStore(RemoteStore[_Opened]):
         sent twice, because the first answer was lost, ends in `already_gone`.
         """
         if not self._bulk:
-            return one_by_one(keys, self._delete_one, pace)
+            return self._one_by_one(keys, pace)
         container, account = self._container, self._place.account
         answers: list[Any] = []
         more: dict[str, Any] = {"url_prepend": account.name} if account.path_style else {}
         self.requests["delete"] += 1
         failure: AzureFailure | None = None
         try:
-            container.delete_blobs(
-                *(self._before + key for key in keys),
-                delete_snapshots="include",
-                raise_on_any_failure=False,
-                raw_response_hook=lambda answer: answers.append(answer.http_response),
-                **more,
-            )
+            with paced(pace):
+                container.delete_blobs(
+                    *(self._before + key for key in keys),
+                    delete_snapshots="include",
+                    raise_on_any_failure=False,
+                    raw_response_hook=lambda answer: answers.append(answer.http_response),
+                    **more,
+                )
         except CLIENT_ERRORS as error:
             failure = failure_of(error)
         if answers and answers[-1].status_code == _ANSWERED_BY_KEY:
@@ -276,7 +278,11 @@ class AzureStore(RemoteStore[_Opened]):
             return dict.fromkeys(keys, deletion_answer(failure, again=False))
         self._bulk = False
         pace()
-        return one_by_one(keys, self._delete_one, pace)
+        return self._one_by_one(keys, pace)
+
+    def _one_by_one(self, keys: Sequence[str], pace: Pace) -> Mapping[str, Answer]:
+        with paced(pace):
+            return one_by_one(keys, self._delete_one, pace)
 
     @staticmethod
     def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, Answer]:

@@ -24,10 +24,10 @@ from spark_core.pasted_keys import require_plain
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.obstore_reads import claim_process
 from spark_core.storage.remote import url_of
+from spark_core.storage.repeats import before_attempt
 from spark_core.storage.s3 import private_doors
 from spark_core.storage.s3.content_md5 import add_md5
 from spark_core.storage.s3.listing_pages import read_before_parser
-from spark_core.storage.s3.repeats import keep_pace
 from spark_core.storage.s3.roles import assume_role
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
     private_doors.before_signing(boto, "DeleteObjects", add_md5)
     private_doors.stay_in_region(boto)
     # The pace tells whether the client itself waited too long.
-    private_doors.before_each_attempt(boto, keep_pace)
+    private_doors.before_each_attempt(boto, lambda **_: before_attempt())
     return boto
 
 

@@ -22,13 +22,13 @@ from spark_core.storage.failures import Explanation, Words
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.remote import OrderedRemoteStore
+from spark_core.storage.repeats import paced
 from spark_core.storage.s3.clients import Clients, bucket_region, check_options, open_clients
 from spark_core.storage.s3.copies import Bucket, description_of
 from spark_core.storage.s3.credentials import carried
 from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, explain, failure_of
 from spark_core.storage.s3.listing_pages import checksum_of, page_batch, page_prefixes
 from spark_core.storage.s3.probe import probe_delete
-from spark_core.storage.s3.repeats import paced
 from spark_core.storage.s3.undelete import after_deletion, find_deleted, undelete_hint
 from spark_core.storage.undelete import BringBack, Lost
 

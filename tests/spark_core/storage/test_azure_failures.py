@@ -22,6 +22,7 @@ from spark_core.errors import (
 )
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
 from spark_core.storage.azure import clients as azure_clients
+from spark_core.sweep.deadline import DeadlinePassedError
 from tests.support.azure_faults import batch, error
 from tests.support.failing_store import ACTIONS as SHARED
 from tests.support.failing_store import everything_told, require_passing_after_silence, told_server
@@ -524,6 +525,37 @@ def test_keys_that_go_one_by_one_ask_again_whether_they_still_may(answering, mon
     store._bulk = False
     store.delete(["data/a", "data/b", "data/c"], pace=lambda: paced.append(len(asked)))
     assert paced == [0, 1, 2], "the service took three minutes for each"
+
+
+def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
+    paced, asked = [], []
+    answers = iter([error(503, "ServerBusy"), batch((0, 202, ""))])
+
+    def answer(request):
+        asked.append(request)
+        return next(answers)
+
+    outcomes = answering(answer, max_retries=1).delete(
+        ["data/a"], pace=lambda: paced.append(len(asked))
+    )
+    assert outcomes == [DeleteOutcome("data/a", "deleted")]
+    assert paced == [0, 1], "once before each request"
+
+
+def test_a_deletion_is_not_repeated_once_its_time_is_over(answering):
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return error(503, "ServerBusy")
+
+    def pace():
+        if asked:
+            raise DeadlinePassedError
+
+    with pytest.raises(DeadlinePassedError):
+        answering(answer, max_retries=3).delete(["data/a"], pace=pace)
+    assert len(asked) == 1
 
 
 def test_a_bulk_request_holds_no_more_keys_than_the_service_takes(answering):

@@ -1,6 +1,6 @@
-"""Ask before each request that boto3 repeats by itself whether a deletion may still be sent.
+"""Ask before each request that a store's client repeats by itself whether it may still be sent.
 
-boto3 may repeat a request minutes later. The repeated requests also keep the pace of deletions.
+A client may repeat a deletion minutes later. The repeated requests also keep the pace of deletions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_core.storage.contract import Pace
 
 @dataclass
 class _Paced:
-    """One call of the client.
+    """One call of a client.
 
     Attributes:
         pace: Called before each request but the first; the caller calls it before the first.
@@ -26,12 +26,12 @@ class _Paced:
     is_sent: bool = False
 
 
-_current: ContextVar[_Paced | None] = ContextVar("lakegc_s3_pace", default=None)
+_current: ContextVar[_Paced | None] = ContextVar("lakegc_pace", default=None)
 
 
 @contextmanager
 def paced(pace: Pace) -> Iterator[None]:
-    """Keep a pace in the one call of the client that the block makes.
+    """Keep a pace in the calls of a client that the block makes.
 
     Each missing answer costs the client its whole timeout, and it tries again. Without the pace, it
     would send a deletion long after its permission ended.
@@ -46,16 +46,24 @@ def paced(pace: Pace) -> Iterator[None]:
         _current.reset(token)
 
 
-def keep_pace(**_: object) -> None:
-    """Call this thread's pace, if any; a handler of boto3's `before-send`, called per attempt."""
+def before_attempt() -> None:
+    """Call this thread's pace, if any, except before the first request of a block."""
     call = _current.get()
     if call is None:
         return
     if call.is_sent:
-        # The pace's own requests to the store, as for a lease, are not requests of this call.
-        token = _current.set(None)
-        try:
-            call.pace()
-        finally:
-            _current.reset(token)
+        before_repetition()
     call.is_sent = True
+
+
+def before_repetition() -> None:
+    """Call this thread's pace, if any."""
+    call = _current.get()
+    if call is None:
+        return
+    # The pace's own requests to the store, as for a lease, are not requests of this call.
+    token = _current.set(None)
+    try:
+        call.pace()
+    finally:
+        _current.reset(token)
