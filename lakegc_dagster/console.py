@@ -167,7 +167,7 @@ class Steps:
         """Say once what a step waits for: it is tried again until the other process has ended."""
         if step not in self._waiting:
             self._waiting.add(step)
-            told = f"  {step} waits: {words}"
+            told = f"  {step} waits, and goes on by itself: {words}"
             self._console.print(told, markup=False, soft_wrap=True)
 
     def _retry(self, step: str, event: Event) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from spark_core.errors import LakegcError, SettingsError
@@ -26,6 +26,9 @@ NOTHING_BY_HOUSE_KEEPING = "House-keeping deleted nothing."
 SWEEP_STANDS = "What the sweep deleted stands."
 
 Error = TypeVar("Error", bound=LakegcError)
+
+# An end is shown in whole seconds, and never too early.
+_ALMOST_A_SECOND = timedelta(microseconds=999_999)
 
 # The attribute for the sentence on an error of another library; the error has it as a note, too.
 _NOTED = "_lakegc_state"
@@ -111,8 +114,8 @@ class Deleting:
         return (
             f"Deletions had begun: this sweep is known to have deleted {self._deleted:,} objects "
             "in rounds that ended; what the last round sent stands, too, and is in the journal "
-            f"({self._journal}). Nothing is sent after "
-            f"{self._until.replace(microsecond=0).isoformat()}."
+            f"({self._journal}). No deletion is sent after "
+            f"{(self._until + _ALMOST_A_SECOND).replace(microsecond=0).isoformat()}."
         )
 
 

@@ -76,7 +76,7 @@ KEPT_EPOCHS = 2
 # ahead.
 LONGEST_TTL = timedelta(hours=1)
 # Instants are shown in whole seconds, and nobody is told one that is too early.
-_JUST_BELOW_A_SECOND = timedelta(microseconds=999_999)
+_ALMOST_A_SECOND = timedelta(microseconds=999_999)
 # Added to the longest time for which a request may be under way.
 _REQUEST_MARGIN = timedelta(seconds=30)
 
@@ -414,7 +414,7 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
     needs_a_name = last.state == "held" and not nobody_waits and not same
     by_name = f"take it over by name with --take-over {last.owner.run}"
     if now < from_then_on:
-        at = f"at {_shown(from_then_on + _JUST_BELOW_A_SECOND)} or later"
+        at = f"at {_shown(from_then_on + _ALMOST_A_SECOND)} or later"
         if left is not None:
             why = (
                 "none of its processes is left on this machine, and what they had sent may be "
@@ -423,7 +423,8 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
             what = f"Run again {at}."
         elif last.state == "held":
             why = (
-                f"it renews its lease while it lives, which is good until {_shown(last.expires_at)}"
+                "it renews its lease while it lives, and did so last until "
+                f"{_shown(last.expires_at)}; clocks may differ by {MAX_CLOCK_SKEW}"
             )
             what = (
                 f"Wait until it has ended. If it is dead: {at}, "

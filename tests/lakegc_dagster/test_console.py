@@ -26,7 +26,8 @@ def test_a_sweep_that_waits_for_a_lease_says_once_until_when_and_then_how_it_end
     stored = Event("stored", "deletion_report", rows=3, size_bytes=900, seconds=1.0)
     waits, ended = shown_of(*again, *again, began, stored).splitlines()
     assert waits.strip() == (
-        "deletion_report waits: the lease is good until 02:05. If it is dead: run again at 02:10."
+        "deletion_report waits, and goes on by itself: the lease is good until 02:05. "
+        "If it is dead: run again at 02:10."
     )
     assert "3 rows" in ended
 

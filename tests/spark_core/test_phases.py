@@ -128,7 +128,9 @@ def test_a_sweep_has_deleted_nothing_until_its_first_round_begins():
     done.round_begins(datetime(2026, 9, 1, 2, 30, tzinfo=UTC))
     assert "Deletions had begun: this sweep is known to have deleted 0 objects" in done()
     assert "s3://bucket/journal/" in done()
-    assert "Nothing is sent after 2026-09-01T02:30:00+00:00." in done()
+    assert "No deletion is sent after 2026-09-01T02:30:00+00:00." in done()
+    done.round_begins(datetime(2026, 9, 1, 2, 30, 0, 1, tzinfo=UTC))
+    assert "No deletion is sent after 2026-09-01T02:30:01+00:00." in done()
     done.round_ended(1200)
     assert "known to have deleted 1,200 objects" in done()
 

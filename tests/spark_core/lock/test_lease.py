@@ -87,7 +87,7 @@ def test_a_second_run_is_told_who_holds_the_lease_and_until_when(run):
         assert refused.type is LeaseHeldError, "another run's work is nothing to wait for"
         assert str(run.key) in str(refused.value)
         assert f"process {os.getpid()} on {held.owner.host}" in str(refused.value)
-        assert f"good until {held.expires_at.replace(microsecond=0).isoformat()}" in str(
+        assert f"did so last until {held.expires_at.replace(microsecond=0).isoformat()}" in str(
             refused.value
         )
         assert "Wait until it has ended" in str(refused.value)
