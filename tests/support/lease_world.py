@@ -58,7 +58,7 @@ class Process:
     pid: int
     alive: bool = True
     lease: object = None
-    ended_well: bool = False
+    tasks_ended: bool = False
     fault: str | None = None
     problem: BaseException | None = None
     task: ExitStack = field(default_factory=ExitStack)
@@ -83,9 +83,11 @@ class Process:
     @property
     def may_delete(self):
         """Others must take it, or what it sent, for deleting: before the lease's end by its own
-        clock, unless it ended well.
+        clock, unless each of its tasks has ended.
         """
-        return self.lease is not None and not self.ended_well and self.now() < self.lease.expires_at
+        return (
+            self.lease is not None and not self.tasks_ended and self.now() < self.lease.expires_at
+        )
 
     @property
     def is_deleting(self):
@@ -118,7 +120,8 @@ class Process:
         if self.lease is not None:
             if self.lease._presence is not None:
                 self.lease._presence._file.close()
-            self.linger()
+            if not self.tasks_ended:
+                self.linger()
 
     def _work(self):
         self.world.here.process = self
@@ -145,11 +148,11 @@ class Process:
                 except TransientError:
                     continue
             if command.clean:
+                self.tasks_ended = True
                 self.task.close()
             else:
                 self.lease.sent_until = self.lease.expires_at
             self.lease.close()
-            self.ended_well = command.clean
         except (LeaseLostError, LakegcError, _Killed):
             pass
         except BaseException as problem:  # noqa: BLE001 - raised at the end, in the test's thread
@@ -259,7 +262,7 @@ class World:
         machine, as long as anything really is.
         """
         for process in self.processes:
-            if process.lease is not None and process.ended is not None:
+            if process.lease is not None and process.ended and not process.tasks_ended:
                 process.linger()
         active = [process for process in self.processes if process.may_delete]
         for one, other in combinations(active, 2):

@@ -36,32 +36,47 @@ COMMANDS = st.lists(
     min_size=2,
     max_size=4,
 )
+LATER = st.sampled_from(
+    [
+        *[0] * 4,
+        1,
+        REQUEST - 1,
+        REQUEST + 1,
+        TTL // 3,
+        TTL - 1,
+        TTL,
+        TTL + 1,
+        TTL + SKEW - 1,
+        TTL + SKEW,
+        TTL + 2 * SKEW,
+    ]
+)
+FATE = st.sampled_from([*[None] * 6, *FAULTS])
+WHO = st.integers(0, 3)
+
+
+def _on(number, calls, *, after=0):
+    """A command goes on by some calls, the first of them some seconds later."""
+    return [(number, after, None)] + [(number, 0, None)] * (calls - 1)
+
+
+def _killed_and_started_again(number, calls, later):
+    """Three calls come to the look at the lease of the killed process."""
+    again = _on(number, 3) + _on(number, calls, after=later)
+    return [*_on(number, 5), (number, 0, "killed before"), *again]
+
+
 # Who goes on, how many seconds later, and what becomes of the call.
 STEPS = st.lists(
-    st.tuples(
-        st.integers(0, 3),
-        st.sampled_from(
-            [
-                0,
-                0,
-                0,
-                0,
-                1,
-                REQUEST - 1,
-                REQUEST + 1,
-                TTL // 3,
-                TTL - 1,
-                TTL,
-                TTL + 1,
-                TTL + SKEW - 1,
-                TTL + SKEW,
-                TTL + 2 * SKEW,
-            ]
+    st.one_of(
+        st.tuples(WHO, LATER, FATE).map(lambda step: [step]),
+        st.builds(_on, WHO, st.integers(2, 12), after=LATER),
+        st.builds(
+            _killed_and_started_again, WHO, st.integers(3, 12), st.sampled_from([40, 130, REQUEST])
         ),
-        st.sampled_from([None, None, None, None, None, None, *FAULTS]),
     ),
-    max_size=80,
-)
+    max_size=25,
+).map(lambda parts: [step for part in parts for step in part])
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +122,6 @@ BEHIND, AHEAD = (
 KILL = (0, 0, "killed before")
 
 
-def _on(number, calls, *, after=0):
-    """A command goes on by some calls, the first of them some seconds later."""
-    return [(number, after, None)] + [(number, 0, None)] * (calls - 1)
-
-
 # A schedule for each guard, in which it is the only one that stands between two collectors.
 GUARDED = {
     "the taker's clock is ahead of the holder's": ([BEHIND, AHEAD], _on(0, 5) + _on(1, 9, after=1)),
@@ -145,7 +155,7 @@ GUARDED = {
         [*_on(0, 4), KILL, *_on(1, 3), *_on(1, 9, after=REQUEST)],
     ),
     "another run follows the one that went on sooner": (
-        [ONCE, replace(AHEAD, skew=0)],
+        [SWEEP, replace(AHEAD, skew=0)],
         [*_on(0, 5), KILL, *_on(0, 3), *_on(0, 99, after=REQUEST), *_on(1, 9)],
     ),
     "another run follows one that failed while what it sent is under way": (
