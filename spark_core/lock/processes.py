@@ -8,8 +8,8 @@ is stopped or asleep between its last look at the clock and its request. The who
 the file, so that no task begins under the lease any more.
 
 Nothing is known, and nobody goes on sooner, where any of this is in doubt: tasks on other machines,
-a file that is gone, another user's, of another start of the machine, or on a file system that other
-machines write.
+a file that is gone, a copy, another user's, of another start of the machine, or on a file system
+that other machines write.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ folder: Callable[[], str] = tempfile.gettempdir
 monotonic: Callable[[], float] = time.monotonic
 
 _OPENED = os.O_NOFOLLOW | os.O_CLOEXEC
-# The boot; and, once none is left, since which second.
-_CONTENT = re.compile(rb"([0-9a-f-]{36})\n(?:(\d{1,15}\.\d{3})\n)?")
+# Which file of which boot it is; and, once none is left, since which second.
+_CONTENT = re.compile(rb"([0-9a-f-]{36} \d+:\d+)\n(?:(\d{1,15}\.\d{3})\n)?")
 
 
 class Presence:
@@ -80,7 +80,8 @@ def announce(lease_id: str) -> Presence | None:
         presence = Presence(path, opened)
         try:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            is_whole = os.write(opened, boot + b"\n") == len(boot) + 1
+            written = _identity(boot, opened) + b"\n"
+            is_whole = os.write(opened, written) == len(written)
         except OSError:
             is_whole = False
         if is_whole:
@@ -136,7 +137,8 @@ def ended_for(lease_id: str) -> timedelta | None:
             if os.fstat(opened).st_uid != os.geteuid():
                 return None
             content = _CONTENT.fullmatch(file.read())
-            if content is None or content[1] != boot:
+            # A container that was copied while it ran has the file, and none of the locks.
+            if content is None or content[1] != _identity(boot, opened):
                 return None
             now = monotonic()
             if content[2] is None:
@@ -151,6 +153,11 @@ def _boot() -> bytes | None:
         return BOOT.read_bytes().strip()
     except OSError:
         return None
+
+
+def _identity(boot: bytes, opened: int) -> bytes:
+    status = os.fstat(opened)
+    return b"%s %d:%d" % (boot, status.st_dev, status.st_ino)
 
 
 def _path(lease_id: str) -> str:

@@ -121,6 +121,13 @@ def _no_boot(machine, monkeypatch):
     monkeypatch.setattr(processes, "BOOT", machine.folder / "none")
 
 
+def _a_copy(machine, _monkeypatch):
+    """As in a container that was copied while a sweep ran in it."""
+    copied = machine.folder / "copy"
+    copied.write_bytes(machine.file.read_bytes())
+    copied.rename(machine.file)
+
+
 def _damaged(machine, _monkeypatch):
     machine.file.write_bytes(machine.file.read_bytes() + b"12")
 
@@ -130,7 +137,7 @@ def _emptied(machine, _monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "doubt", [_other_boot, _other_user, _other_folder, _no_boot, _damaged, _emptied]
+    "doubt", [_other_boot, _other_user, _other_folder, _no_boot, _a_copy, _damaged, _emptied]
 )
 def test_in_doubt_nobody_knows_an_end(announced, machine, monkeypatch, doubt):
     announced.close(nothing_under_way=False)

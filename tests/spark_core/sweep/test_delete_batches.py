@@ -558,9 +558,9 @@ class TestADeadline:
 def test_a_task_that_begins_after_the_end_of_its_lease_was_found_deletes_nothing(case, tmp_path):
     case.plant("data/s/a")
     lock = tmp_path / "lock"
-    lock.write_text(f"{'0' * 36}\n1000.000\n")
+    lock.write_text(f"{'0' * 36} 1:2\n1000.000\n")
     with pytest.raises(LeaseLostError, match="another process has ended the lease"):
         case.run("data/s/a", tasks_lock=str(lock))
     assert case.store.deleted == []
-    lock.write_text(f"{'0' * 36}\n")
+    lock.write_text(f"{'0' * 36} 1:2\n")
     assert case.run("data/s/a", tasks_lock=str(lock)).objects == {"deleted": 1}
