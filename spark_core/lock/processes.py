@@ -99,7 +99,7 @@ def at_work(path: str | None) -> Iterator[None]:
 
     Raises:
         LeaseLostError: If another process has found that none of the holder's was left, or the file
-            is gone, so that none would see this one. Nothing was done.
+            is gone or damaged, so that none would see this one. Nothing was done.
     """
     if path is None:
         yield
@@ -114,7 +114,9 @@ def at_work(path: str | None) -> Iterator[None]:
         except OSError as error:
             raise _not_known("another process is ending the lease") from error
         content = _CONTENT.fullmatch(file.read())
-        if content is None or content[2] is not None:
+        if content is None:
+            raise _not_known(f"{path} is damaged, or of another version")
+        if content[2] is not None:
             raise _not_known("another process has ended the lease")
         yield
 

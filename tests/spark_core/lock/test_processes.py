@@ -151,7 +151,7 @@ def test_a_mark_that_cannot_be_written_whole_lets_nobody_go_on_and_no_task_begin
     announced.close(nothing_under_way=False)
     _damaged(machine, None)
     with (
-        pytest.raises(LeaseLostError, match="did not begin"),
+        pytest.raises(LeaseLostError, match=r"did not begin: .* is damaged"),
         processes.at_work(announced.path),
     ):
         raise AssertionError
