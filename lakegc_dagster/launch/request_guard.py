@@ -22,7 +22,7 @@ _GRAPHQL = "/graphql"
 _PROBED = "/server_info"
 _READS = ("GET", "HEAD")
 _JUDGED = ("host", "origin", "sec-fetch-site", "content-type")
-_UNDONE = "Nothing was started or changed."
+_UNDONE = "The request did not reach the server."
 
 
 @dataclass(frozen=True)

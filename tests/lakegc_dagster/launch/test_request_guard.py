@@ -62,7 +62,7 @@ def test_a_program_without_a_browser_may_post_json(content_type):
 def test_a_host_that_the_ui_was_not_started_for_is_refused(host, kind):
     told = judged(headers={"host": host}, kind=kind)
     assert told.startswith(f"the request is for the host {host!r}, and this UI answers for ")
-    assert "127.0.0.1, [::1], lakegc.example.com, localhost alone. Nothing was started" in told
+    assert "127.0.0.1, [::1], lakegc.example.com, localhost alone. The request did not" in told
     assert "`hosts` of [ui]" in told
 
 
@@ -94,7 +94,7 @@ def test_graphql_in_an_address_is_refused_and_its_own_page_is_not(method):
 def test_other_methods_are_refused(method):
     told = judged(method, headers={**OWN, **JSON})
     assert told == (
-        f"the method is {method!r}, wanted GET, HEAD or POST. Nothing was started or changed."
+        f"the method is {method!r}, wanted GET, HEAD or POST. The request did not reach the server."
     )
 
 
