@@ -87,8 +87,8 @@ def _old(teller: Teller) -> None:
     with teller.ago(days=12):
         replaced = teller.upload("main", "logs/current.log")
         commit = teller.commit("main", "12 days ago", retained=True, reason=within)
-        replaced.delete_committed(
-            "12 days old, and replaced on main 9 days ago: rule 1 keeps that for 7", commit.id
+        replaced.keep(
+            "replaced on main 9 days ago: the 7 days of rule 1 begin with the first mark", commit.id
         )
     with teller.ago(days=10):
         for part in range(_PARTS):

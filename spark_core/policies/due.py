@@ -13,9 +13,8 @@ from spark_core.policies.document import UNCOMMITTED, Action, Policy
 from spark_core.policies.names import NEVER, Graph, Lines
 
 # Bits of what is known of a range, and so of each entry that it holds: a branch's head has it; a
-# retained commit has it; a tag or a hold keeps it; a commit has it on which nothing was committed
-# and that is no branch's head, so that nobody knows when it ended.
-AT_HEAD, RETAINED, KEPT, ENDED = 1, 2, 4, 8
+# retained commit has it; a tag or a hold keeps it.
+AT_HEAD, RETAINED, KEPT = 1, 2, 4
 
 # Different sets of ranges of which a task remembers what they tell together. An entry of a range
 # that every commit rewrites is in as many ranges as there are commits.
@@ -29,12 +28,13 @@ class Changes:
     Attributes:
         bits: See the top of this module.
         introduced: Commits that have it, although no parent has it.
-        lost: Commits that do not have it, although their main parent has it.
+        gone: Since when stored runs tell that no branch's head has it, in microseconds since 1970,
+            and not before the latest commit that dropped it; `NEVER` if no run tells it.
     """
 
     bits: int
     introduced: tuple[int, ...]
-    lost: tuple[int, ...]
+    gone: int
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _RangeSet:
 
     bits: int
     introduced: tuple[int, ...]
-    lost: tuple[int, ...]
+    gone: int
 
 
 @dataclass
@@ -137,8 +137,8 @@ class Judge:
             for each in some:
                 bits |= each.bits
             introduced = {commit for each in some for commit in each.introduced}
-            lost = {commit for each in some for commit in each.lost}
-            found = _RangeSet(bits, self.graph.minimal(introduced), tuple(sorted(lost)))
+            gone = max(each.gone for each in some)
+            found = _RangeSet(bits, self.graph.minimal(introduced), gone)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[ranges] = found
@@ -160,14 +160,15 @@ class Judge:
             bits |= each.bits
         if bits & KEPT or not bits & RETAINED or not all(each.introduced for each in known):
             return None
-        is_current = bool(bits & AT_HEAD)
+        # A table that cannot be read may be a head's, and have any object.
+        is_shown = bool(bits & AT_HEAD or self.unread)
+        gone = NEVER if is_shown else max(each.gone for each in known)
         last: Due | None = None
         for entry, each in zip(entries, known, strict=True):
             for commit in each.introduced:
                 start = max(entry.modified, last_modified, int(self.graph.dates[commit]))
                 owner = int(self.lines.owner[commit])
-                since = NEVER if is_current else max(start, self._lost_since(each, owner))
-                found = self._earliest(entry.path, owner, start, since)
+                found = self._earliest(entry.path, owner, start, max(start, gone))
                 if found is None or found.since > self.instant:
                     return None
                 if last is None or found.since > last.since:
@@ -186,18 +187,6 @@ class Judge:
                 if begin < NEVER and (first is None or begin + period < first.since):
                     first = Due(begin + period, number, action, branch, path)
         return first
-
-    def _lost_since(self, known: _RangeSet, owner: int) -> int:
-        """Tell since when an entry is no branch's any more; `NEVER` if nobody knows."""
-        if self.unread:
-            return NEVER
-        if owner >= 0:
-            # Commits have greater numbers than their ancestors, so the last on the line is newest.
-            on_line = [commit for commit in known.lost if self.lines.is_on(commit, owner)]
-            return int(self.graph.dates[on_line[-1]]) if on_line else NEVER
-        if known.bits & ENDED or not known.lost:
-            return NEVER
-        return max(int(self.graph.dates[commit]) for commit in known.lost)
 
     def _is_due_unread(self, last_modified: int) -> bool:
         """Say whether an object is due under the names that unread tables may give it."""

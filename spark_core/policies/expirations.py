@@ -28,15 +28,14 @@ from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
 from spark_core.holds import Holds
 from spark_core.mark import Mark
 from spark_core.mark.commits import ReadCommits, read_commits, tables_prefix
-from spark_core.mark.heads import Heads
 from spark_core.mark.ranges import TableReader
-from spark_core.policies import history, staged_names, versions
+from spark_core.policies import history, sightings, staged_names, versions
 from spark_core.policies.document import UNCOMMITTED, Policy
-from spark_core.policies.due import AT_HEAD, ENDED, KEPT, RETAINED, Due, Entry, Judge
+from spark_core.policies.due import AT_HEAD, KEPT, RETAINED, Due, Entry, Judge
 from spark_core.policies.names import Graph, lines, micros
 from spark_core.policies.staged_names import StagedJudge, StagedNames
 from spark_core.policies.waiting import what_waits
-from spark_core.records import reading, tables, writing
+from spark_core.records import tables, writing
 from spark_core.records.figures import Figures, ListedFigures, StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
@@ -46,7 +45,7 @@ from spark_core.spark.tasks import counted, map_counted, run_over
 
 # Objects that are named for each rule: the largest, and the newest.
 NAMED = 10
-# Stored runs whose heads are looked at, the newest first.
+# Stored runs whose heads tell whose commits are, the newest first.
 _RUNS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What keeps everything that a policy names, and nothing else.
@@ -380,12 +379,14 @@ def _all_names(
     reader = TableReader.of(run, tables_prefix(run))
     bits = _bits(run, graph, read, commits)
     metaranges = [read.refs.commits[id_].metarange_id for id_ in graph.ids]
-    past = history.read_history(run, reader, graph, metaranges, bits)
+    runs = sightings.stored(run)
+    gone = sightings.gone_since(graph, runs)
+    past = history.read_history(run, reader, graph, metaranges, bits=bits, gone=gone)
     entries = history.read_entries(run, reader, past).persist()
     try:
         rows, count, figures = counted(entries)
         unread = [int(name.removeprefix("unread/")) for name in figures if "/" in name]
-        judge = _judge_of(run, policy, graph, read, past=past, unread=unread)
+        judge = _judge_of(run, policy, graph, read, runs=runs, past=past, unread=unread)
         wanted = sum(count for _, count, _ in past.ranges) - sum(
             past.ranges[number][1] for number in unread
         )
@@ -400,16 +401,18 @@ def _judge_of(
     graph: Graph,
     read: ReadCommits,
     *,
+    runs: Sequence[sightings.Sighting],
     past: history.History,
     unread: Sequence[int],
 ) -> Judge:
     """Make the judge of a run; ranges that could not be read make their commits unread."""
+    seen = [each.heads for each in reversed(runs) if each.heads is not None]
     main_lines = lines(
         graph,
         {branch.id: branch.commit_id for branch in read.refs.branches},
         default_branch=run.repository.default_branch,
         branch_order=policy.branch_order,
-        seen=_seen(run),
+        seen=seen[:_RUNS],
     )
     introduced = (commit for number in unread for commit in past.changes[number].introduced)
     unread_commits = tuple(sorted({*past.unread, *introduced}))
@@ -423,7 +426,7 @@ def instant_of(run: Run) -> int:
 
 
 def _bits(run: Run, graph: Graph, read: ReadCommits, commits: StoredTable) -> list[int]:
-    """Tell of each commit whether a head, the mark, a tag or a hold keep it; or its line ended.
+    """Tell of each commit whether a head, the mark, a tag or a hold keep it.
 
     What only a commit keeps that is retained since the mark is not a policy's: by the mark's own
     tables it expires without one, and the second look of a sweep keeps it.
@@ -437,26 +440,12 @@ def _bits(run: Run, graph: Graph, read: ReadCommits, commits: StoredTable) -> li
     kept = set(read.holds.commits(read.refs))
     if run.options.tags_protect:
         kept |= {tag.commit_id for tag in read.refs.tags}
-    continued = {int(number) for number in graph.main}
     return [
         (AT_HEAD if id_ in heads else 0)
         | (RETAINED if id_ in retained else 0)
         | (KEPT if id_ in kept else 0)
-        | (ENDED if id_ not in heads and number not in continued else 0)
-        for number, id_ in enumerate(graph.ids)
+        for id_ in graph.ids
     ]
-
-
-def _seen(run: Run) -> Iterator[Mapping[str, str]]:
-    """Yield the heads that stored runs of the same instance saw, if their tables can be read."""
-    for key in tables.runs(run.store, tables.RETAINED_COMMITS.folder)[:_RUNS]:
-        try:
-            manifest = reading.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
-            heads = Heads.of(manifest)
-        except (ChainError, CorruptTableError):
-            continue
-        if heads is not None and manifest.instance == run.instance:
-            yield {branch: head.commit_id for branch, head in heads.branches.items()}
 
 
 def _listed(spark: SparkSession, mark: Mark) -> DataFrame:

@@ -28,6 +28,7 @@ from spark_core.mark.kept_objects import alive_hashes
 from spark_core.mark.ranges import TableReader
 from spark_core.policies.due import RETAINED, Changes
 from spark_core.policies.names import Graph
+from spark_core.policies.sightings import Gone
 from spark_core.records import reading
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved, read_counted, run_tasks
@@ -75,6 +76,8 @@ class CommitTables:
         parents: Metaranges of its parents.
         main: Metarange of its main parent; empty for none.
         bits: What is known of the commit; see `due`.
+        having: As in `sightings.Gone`.
+        dropping: As in `sightings.Gone`.
     """
 
     number: int
@@ -82,6 +85,8 @@ class CommitTables:
     parents: tuple[str, ...]
     main: str
     bits: int
+    having: int
+    dropping: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Compared:
 
     ranges: Mapping[_RANGE, int]
     introduced: Mapping[str, tuple[int, ...]]
-    lost: Mapping[str, tuple[int, ...]]
+    gone: Mapping[str, int]
     unread: tuple[int, ...]
     metaranges: int = 0
 
@@ -113,7 +118,13 @@ class History:
 
 
 def read_history(
-    run: Run, reader: TableReader, graph: Graph, metaranges: Sequence[str], bits: Sequence[int]
+    run: Run,
+    reader: TableReader,
+    graph: Graph,
+    metaranges: Sequence[str],
+    *,
+    bits: Sequence[int],
+    gone: Gone,
 ) -> History:
     """Compare the metarange of every commit with those of its parents.
 
@@ -123,6 +134,7 @@ def read_history(
         graph: All commits.
         metaranges: Metarange of each commit, by number.
         bits: What is known of each commit, by number; see `due`.
+        gone: Since when no branch shows what each commit has.
 
     Raises:
         CorruptTableError: If the metarange of a retained commit cannot be read whole.
@@ -135,6 +147,8 @@ def read_history(
             tuple(metaranges[parent] for parent in graph.parents_of(number)),
             metaranges[int(graph.main[number])] if graph.main[number] >= 0 else "",
             bits[number],
+            int(gone.having[number]),
+            int(gone.dropping[number]),
         )
         for number in range(len(graph.ids))
     ]
@@ -150,13 +164,14 @@ def merged(found: Sequence[Compared]) -> History:
     """Put together what tasks found."""
     bits: dict[_RANGE, int] = {}
     introduced: dict[str, list[int]] = defaultdict(list)
-    lost: dict[str, list[int]] = defaultdict(list)
+    gone: dict[str, int] = defaultdict(int)
     for each in found:
         for range_, some in each.ranges.items():
             bits[range_] = bits.get(range_, 0) | some
-        for into, these in ((introduced, each.introduced), (lost, each.lost)):
-            for range_id, commits in these.items():
-                into[range_id] += commits
+        for range_id, commits in each.introduced.items():
+            introduced[range_id] += commits
+        for range_id, since in each.gone.items():
+            gone[range_id] = max(gone[range_id], since)
     ranges = sorted(bits, key=lambda range_: (range_[2], range_[0], range_[1]))
     return History(
         ranges,
@@ -164,7 +179,7 @@ def merged(found: Sequence[Compared]) -> History:
             Changes(
                 bits[range_],
                 tuple(sorted(introduced.get(range_[0], ()))),
-                tuple(sorted(lost.get(range_[0], ()))),
+                gone[range_[0]],
             )
             for range_ in ranges
         ],
@@ -205,7 +220,7 @@ def compare(commits: Sequence[CommitTables], ranges_of: Callable[[str], Ranges |
     """
     found: dict[_RANGE, int] = {}
     introduced: dict[str, list[int]] = defaultdict(list)
-    lost: dict[str, list[int]] = defaultdict(list)
+    gone: dict[str, int] = defaultdict(int)
     unread: list[int] = []
     for commit in commits:
         own, main, *parents = (
@@ -217,15 +232,16 @@ def compare(commits: Sequence[CommitTables], ranges_of: Callable[[str], Ranges |
             continue
         for range_id, range_ in own.items():
             found[range_] = found.get(range_, 0) | commit.bits
+            gone[range_id] = max(gone[range_id], commit.having)
             if not any(range_id in parent for parent in parents if parent):
                 introduced[range_id].append(commit.number)
         for range_id in main or ():
             if range_id not in own:
-                lost[range_id].append(commit.number)
+                gone[range_id] = max(gone[range_id], commit.dropping)
     return Compared(
         found,
         {range_id: tuple(numbers) for range_id, numbers in introduced.items()},
-        {range_id: tuple(numbers) for range_id, numbers in lost.items()},
+        gone,
         tuple(unread),
     )
 

@@ -153,31 +153,20 @@ class Graph:
 
 @dataclass(frozen=True)
 class Lines:
-    """Which commit belongs to which branch, and which commits a branch's main line has.
+    """Which commit belongs to which branch.
 
     Attributes:
         branches: Names of the branches.
-        heads: Number of each one's head.
         owner: For each commit the number of its branch, -1 if that is undecided.
-        enters: For each commit: when a walk over the tree of main parents enters it ...
-        leaves: ... and when it leaves it.
     """
 
     branches: tuple[str, ...]
-    heads: tuple[int, ...]
     owner: NDArray[np.int64]
-    enters: NDArray[np.int64]
-    leaves: NDArray[np.int64]
 
     def branch_of(self, commit: int) -> str | None:
         """Return the branch to which a commit belongs; None if it is undecided."""
         owner = int(self.owner[commit])
         return None if owner < 0 else self.branches[owner]
-
-    def is_on(self, commit: int, branch: int) -> bool:
-        """Say whether a commit is on the main line of a branch, by its number."""
-        head = self.heads[branch]
-        return bool(self.enters[commit] <= self.enters[head] < self.leaves[commit])
 
 
 def lines(
@@ -217,8 +206,7 @@ def lines(
                 break
             if owner[above] == _NONE:
                 owner[above] = branch
-    enters, leaves = _walked(graph)
-    return Lines(branches, tuple(now), owner, enters, leaves)
+    return Lines(branches, owner)
 
 
 def _oldest_seen(
@@ -262,20 +250,3 @@ def _alone(graph: Graph, heads: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
         if below >= 0 and mine != _NONE:
             found[below] = mine if found[below] in (_NONE, mine) else _SEVERAL
     return found
-
-
-def _walked(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the tree of main parents, so that a commit's descendants are an interval."""
-    count = len(graph.ids)
-    sizes = np.ones(count, np.int64)
-    for commit in range(count - 1, -1, -1):
-        if graph.main[commit] >= 0:
-            sizes[graph.main[commit]] += sizes[commit]
-    enters, free = np.zeros(count, np.int64), np.zeros(count + 1, np.int64)
-    for commit in range(count):
-        # The last place is for those without a parent.
-        below = int(graph.main[commit])
-        enters[commit] = free[below]
-        free[below] += sizes[commit]
-        free[commit] = enters[commit] + 1
-    return enters, enters + sizes

@@ -17,6 +17,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
+from tests.support.earlier_runs import store_seen_heads
 from tests.support.live_collection import collect, open_anew
 from tests.support.live_server import SMALL
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -138,11 +139,14 @@ def test_what_a_confirmed_policy_names_answers_gone_and_the_rest_has_its_bytes(r
 def test_an_old_version_goes_and_the_current_one_stays(repository, spark):
     (first,) = write(repository, "main", "tables/a", days_ago=40, data=b"first")
     (second,) = write(repository, "main", "tables/a", days_ago=20, data=b"second")
+    # Days of what no branch shows begin with a run that saw that.
+    run = opened(repository)
+    store_seen_heads(run, run.now() - timedelta(days=5), repository.branches())
     (third,) = write(repository, "main", "tables/a", days_ago=2, data=b"third")
     write(repository, "main", "logs/none", days_ago=1)
     before = repository.data()
     done = confirm_and_collect(repository, spark)
-    # The second was replaced two days ago.
+    # A run saw the second five days ago.
     assert done.gone == {first}
     require_left(repository, before, [first], ["main"])
     assert {second, third} <= repository.data()

@@ -47,6 +47,8 @@ def test_57_an_undo_reported_success_over_objects_that_the_policy_had_taken(worl
     world.policy(rule("main/tmp/", 7), Rule("main", "", {"noncurrent": Period(days=2)}))
     (named,) = world.remove().named
     assert (named.outcome.state, named.outcome.undo_until) == ("removed", BEGIN + 10 * DAY)
+    world.at(8.5)
+    marked(world)  # the days of `noncurrent` begin with a run
     world.at(11)
     run = swept(world)
     (undone,) = world.undo()
@@ -97,6 +99,8 @@ def test_57_what_was_undone_after_a_mark_was_swept_by_it(world: World) -> None:
     world.at(8)
     world.policy(rule("main/tmp/", 7), Rule("main", "", {"noncurrent": Period(days=2)}))
     world.remove()
+    world.at(8.5)
+    marked(world)  # the days of `noncurrent` begin with a run
     world.at(11)
     run = marked(world)
     world.at(11.1)

@@ -14,6 +14,8 @@ from tests.support.told_repository import BEGIN, DAY, Told, rule
 
 pytestmark = pytest.mark.spark
 
+SECOND = timedelta(seconds=1)
+
 
 @pytest.fixture
 def told(sandbox, spark):
@@ -48,15 +50,19 @@ def test_an_object_is_due_an_hour_and_the_skew_of_clocks_later_than_its_period_s
         assert set(told.named(rule("main/", 3))) == wanted
 
 
-def test_what_is_replaced_is_noncurrent_from_its_replacement_on(told):
+def test_what_is_replaced_is_noncurrent_from_the_first_run_after_that(told):
     first = told.committed("main", "logs/a")
     told.at(5)
     told.repository.upload("main", "logs/a", b"other content")
     told.repository.commit("main")
     told.at(7)
     assert told.named(rule("main/", 3, "noncurrent")) == {}
-    told.at(9)
-    assert set(told.named(rule("main/", 3, "noncurrent"))) == {first}
+    told.at(10)
+    assert told.named(rule("main/", 3, "noncurrent")) == {}
+    told.at(11)
+    rows = told.named(rule("main/", 3, "noncurrent"))
+    assert set(rows) == {first}
+    assert rows[first]["due_since"].replace(microsecond=0) == BEGIN + 10 * DAY + SECOND
 
 
 def test_what_is_merged_keeps_its_branch_and_what_a_deleted_branch_made_has_none(told):

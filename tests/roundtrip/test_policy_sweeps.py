@@ -1,5 +1,6 @@
 """What a retention policy takes: confirmed, marked, swept, and looked at again before it goes."""
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 
@@ -151,6 +152,58 @@ def test_a_row_of_the_deletion_report_says_why_the_object_went(told):
         address: reason_of(run, address) for address in mark.addresses(run)
     }
     assert reason_of(run, logs) == f"policy rule {_WORDS[0]}"
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["deleted", *(pytest.param(each, marks=pytest.mark.deep) for each in ("dropped", "reset"))],
+)
+def test_what_another_branch_showed_until_yesterday_has_its_whole_grace(told, way):
+    dropped = told.committed("main", "data/a")
+    told.repository.branch("dev")
+    told.at(5)
+    told.repository.delete("main", "data/a")
+    told.repository.commit("main")
+    policy(told, rule("main/", 7, "noncurrent"))
+    told.at(29)
+    marked(told)
+    told.at(30)
+    if way == "deleted":
+        told.repository.drop_branch("dev")
+    elif way == "reset":
+        told.repository.hard_reset("dev", "main")
+    else:
+        told.repository.delete("dev", "data/a")
+        told.repository.commit("dev")
+    told.at(31)
+    run, mark = marked(told, keep_runs=1)
+    assert mark.addresses(run) == []
+    # Tables of earlier runs go, and what those saw stays.
+    for file in (told.repository.store.folder / lakegc_keys.ROOT).rglob("*"):
+        os.utime(file, (BEGIN.timestamp(), BEGIN.timestamp()))
+    assert prune_own_tables.keep_house(run).pruned.runs
+    told.at(38)
+    run, mark = marked(told)
+    assert mark.addresses(run) == []
+    told.at(39)
+    run, _ = marked(told)
+    assert sweep_only(run) == {dropped: "deleted"}
+
+
+def test_a_branch_that_shows_it_again_since_the_mark_keeps_what_was_noncurrent(told):
+    dropped = told.committed("main", "data/a")
+    had_it = told.repository.branches()["main"]
+    told.repository.delete("main", "data/a")
+    told.repository.commit("main")
+    policy(told, rule("main/", 1, "noncurrent"))
+    told.at(2)
+    marked(told)
+    told.at(4)
+    run, mark = marked(told)
+    assert mark.addresses(run) == [dropped]
+    told.repository.branch("again", had_it)
+    why = "not let go any more: the retention policy does not name it"
+    assert kept(run) == {dropped: why}
 
 
 def test_a_document_that_nobody_confirmed_takes_nothing_and_stops_nothing(told):

@@ -69,8 +69,10 @@ def search_deeply(sandbox, spark, record_property) -> PolicyTally:
     )
     counts = tally.counts
     assert counts["objects taken by a policy"] > tally.histories
-    # A search in which rules take next to nothing of what is staged would show nothing.
+    # A search in which rules take next to nothing of what is staged would show nothing, and so of
+    # what no branch shows any more.
     assert counts["staged objects taken by a policy"] > tally.histories // 8
+    assert counts["noncurrent objects named"] > tally.histories // 8
     return tally
 
 

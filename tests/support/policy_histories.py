@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from spark_core.model import Branch, Commit, Refs
-from spark_core.policies.due import AT_HEAD, ENDED, KEPT, RETAINED, Entry, Judge
+from spark_core.policies.due import AT_HEAD, KEPT, RETAINED, Entry, Judge
 from spark_core.policies.history import CommitTables, compare, merged
 from spark_core.policies.names import Graph, lines, micros
+from spark_core.policies.sightings import Sighting, gone_since
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -18,13 +19,16 @@ BUCKETS = 3
 
 @dataclass
 class World:
-    """A repository as dictionaries: each commit has a tree of paths and addresses."""
+    """A repository as dictionaries: each commit has a tree of paths and addresses.
+
+    `seen` has the moment of each stored run and the heads that it saw, None if it is damaged.
+    """
 
     commits: dict[str, Commit] = field(default_factory=dict)
     trees: dict[str, dict[str, str]] = field(default_factory=dict)
     made_on: dict[str, str] = field(default_factory=dict)
     heads: dict[str, str] = field(default_factory=dict)
-    seen: list[dict[str, str]] = field(default_factory=list)
+    seen: list[tuple[datetime, dict[str, str] | None]] = field(default_factory=list)
     written: dict[str, datetime] = field(default_factory=dict)
     now: datetime = BEGIN
     names: int = 0
@@ -94,7 +98,7 @@ class World:
         self.now += days * DAY
 
     def run(self):
-        self.seen.append(dict(self.heads))
+        self.seen.append((self.now, dict(self.heads)))
 
     # What follows is read by the engine.
 
@@ -107,21 +111,24 @@ class World:
 
     def lines(self, graph, order=()):
         return lines(
-            graph, self.heads, default_branch="main", branch_order=order, seen=list(self.seen)
+            graph,
+            self.heads,
+            default_branch="main",
+            branch_order=order,
+            seen=[heads for _, heads in self.seen if heads is not None],
         )
 
     def judge(self, policy, *, kept=(), retained=None, unreadable=(), order=(), margin=0):
         """Put together a judge and the entries of each address, as the engine does."""
         graph = self.graph()
-        ended = set(self.commits) - {c.main_parent for c in self.commits.values()}
         heads = set(self.heads.values())
         bits = [
             (AT_HEAD if id_ in heads else 0)
             | (RETAINED if retained is None or id_ in retained else 0)
             | (KEPT if id_ in kept else 0)
-            | (ENDED if id_ in ended - heads else 0)
             for id_ in graph.ids
         ]
+        gone = gone_since(graph, [Sighting(when, heads) for when, heads in self.seen])
         content: dict[str, dict[str, str]] = {}
 
         def ranges_of(metarange_id):
@@ -147,6 +154,8 @@ class World:
                 if self.commits[id_].main_parent is None
                 else self.commits[self.commits[id_].main_parent].metarange_id,
                 bits[number],
+                int(gone.having[number]),
+                int(gone.dropping[number]),
             )
             for number, id_ in enumerate(graph.ids)
         ]
@@ -206,12 +215,12 @@ class World:
         if any(id_ in kept for ids in named.values() for id_ in ids):
             return False
         is_current = any(id_ in self.heads.values() for ids in named.values() for id_ in ids)
-        for path, ids in named.items():
+        gone = None if is_current else self.gone_since(set().union(*named.values()))
+        for path in named:
             for id_ in self.introductions(path, address):
                 owner = owner_of(id_)
                 start = max(self.written[address], self.commits[id_].creation_date)
-                since = None if is_current else self.gone_since(ids, owner)
-                since = None if since is None else max(start, since)
+                since = None if gone is None else max(start, gone)
                 ends = [
                     begin + rule.periods[action].length
                     for rule in policy.rules
@@ -226,23 +235,17 @@ class World:
                     return False
         return True
 
-    def gone_since(self, have, owner):
-        """Tell since when commits' entry is gone from a branch, or from all; None: nobody knows."""
-        if owner is not None:
-            line = self.line(owner)
-            newest = min(at for at, id_ in enumerate(line) if id_ in have)
-            return self.commits[line[newest - 1]].creation_date
-        after = defaultdict(list)
-        for commit in self.commits.values():
-            if commit.parents:
-                main = commit.parents[0] if commit.version else commit.parents[-1]
-                after[main].append(commit.id)
-        if any(not after[id_] for id_ in have):
-            return None
-        dates = [
-            self.commits[next_].creation_date
-            for id_ in have
-            for next_ in after[id_]
-            if next_ not in have
-        ]
-        return max(dates) if dates else None
+    def gone_since(self, have):
+        """Tell which stored run was the first when no head showed an object any more, its last loss
+        past; None: no run tells it.
+        """
+        mains = {c.id: c.main_parent for c in self.commits.values()}
+        touched = [id_ for id_, main in mains.items() if id_ in have or main in have]
+        known = max(self.commits[id_].creation_date for id_ in touched)
+        found = None
+        for when, heads in self.seen:
+            if heads is None or have & set(heads.values()) or not set(heads.values()) <= set(mains):
+                found = None
+            elif found is None and when >= known:
+                found = when
+        return found

@@ -159,6 +159,18 @@ BROAD = [
 STAGING = [
     policy for policy in BROAD if any("uncommitted" in rule.periods for rule in policy.rules)
 ]
+# Those that take what no branch shows any more.
+NONCURRENT = [
+    Policy((Rule(None, "", {"noncurrent": Period(days=1)}),)),
+    Policy((Rule("main", "", {"noncurrent": Period(days=1)}),)),
+    Policy(
+        (
+            Rule("dev", "", {"noncurrent": Period(days=1)}),
+            Rule("main", "", {"noncurrent": Period(days=1)}),
+        ),
+        ("dev", "main"),
+    ),
+]
 CHANGES = st.sampled_from([*["none"] * 6, "other", "confirmed", "end", "setting"])
 WAYS = st.lists(st.sampled_from([*WAYS_BACK, *STAGED_WAYS]), max_size=3)
 
@@ -207,31 +219,31 @@ class Ending:
         change: What happens to the document between mark and sweep.
         ways: What happens to objects meanwhile.
         number: Chooses among what there is.
-        has_scratch: Some objects were staged long enough before.
+        before: What happens long enough before: `scratch` is left staged, or branches lose objects.
     """
 
     policy: Policy
     change: str
     ways: list[str]
     number: int
-    has_scratch: bool
+    before: str
 
 
-ENDINGS = st.builds(
-    Ending,
-    policy=st.sampled_from(BROAD),
-    change=CHANGES,
-    ways=WAYS,
-    number=st.integers(0, 50),
-    has_scratch=st.just(value=False),
-)
-SCRATCH_AT_THE_END = st.builds(
-    Ending,
-    policy=st.sampled_from(STAGING),
-    change=CHANGES,
-    ways=MOVES,
-    number=st.integers(0, 50),
-    has_scratch=st.just(value=True),
+def _endings(policies: list[Policy], before: str, ways: Any) -> Any:
+    return st.builds(
+        Ending,
+        policy=st.sampled_from(policies),
+        change=CHANGES,
+        ways=ways,
+        number=st.integers(0, 50),
+        before=st.just(before),
+    )
+
+
+ENDINGS = st.one_of(
+    _endings(BROAD, "", WAYS),
+    _endings(STAGING, "scratch", MOVES),
+    _endings(NONCURRENT, "losses", WAYS),
 )
 
 
@@ -256,7 +268,7 @@ class PolicyMachine(HistoryMachine):
         self.by_policy: dict[datetime, set[str]] = {}
         self.taken: set[str] = set()
         self.quarantined: dict[datetime, Moved] = {}
-        self.ending = Ending(BROAD[0], "none", [], 0, has_scratch=False)
+        self.ending = Ending(BROAD[0], "none", [], 0, "")
         self.setting_at_sweep: dict[str, Any] = {}
 
     def _new_repository(self) -> RecordedRepository:
@@ -609,6 +621,9 @@ class PolicyMachine(HistoryMachine):
         silent = left - set(twins["unchecked_named"])
         assert len(silent) <= unnamed, f"named, and neither let go nor waiting: {sorted(silent)}"
         self.tally.counts["objects named"] += len(named)
+        self.tally.counts["noncurrent objects named"] += sum(
+            row["action"] == "noncurrent" for row in rows
+        )
         self.tally.counts["staged objects named"] += sum(
             objects for _, objects, _ in facts.get("staged_by_rule", [])
         )
@@ -723,9 +738,34 @@ class PolicyMachine(HistoryMachine):
             for address in gone:
                 del moved.contents[address]
 
+    # What no branch shows any more
+
+    def _lose_and_wait(self, number: int) -> None:
+        """Let branches lose what they show, and mark and wait for more than a day: before, when a
+        rule of a day may not take it yet, or after that.
+        """
+        repository, is_due = self.repository, number % 3 > 0
+        if not is_due:
+            self._mark_and_wait(number)
+        shown = repository.committed(repository.branches()[DEFAULT_BRANCH])
+        for path in sorted(shown)[number % 2 :]:
+            repository.delete(DEFAULT_BRANCH, path)
+        with suppress(LiveError):
+            repository.commit(DEFAULT_BRANCH)
+            self.drops(DEFAULT_BRANCH)
+        for other in sorted(set(repository.branches()) - {DEFAULT_BRANCH})[: 1 + number % 2]:
+            repository.drop_branch(other)
+            self.drops(other)
+        if is_due:
+            self._mark_and_wait(number)
+
+    def _mark_and_wait(self, number: int) -> None:
+        self._mark(PolicyOptions(policies="mark"))
+        self.sandbox.clock.advance(timedelta(days=1, hours=2 * (number % 4)))
+
     # The end
 
-    @initialize(ending=st.one_of(SCRATCH_AT_THE_END, SCRATCH_AT_THE_END, ENDINGS))
+    @initialize(ending=ENDINGS)
     def choose_the_end(self, ending: Ending) -> None:
         self.ending = ending
 
@@ -734,11 +774,13 @@ class PolicyMachine(HistoryMachine):
         run that finds what the changes left.
         """
         ending, number = self.ending, self.ending.number
-        if ending.has_scratch or number % 2 or not self._goes(PolicyOptions()):
+        if ending.before or number % 2 or not self._goes(PolicyOptions()):
             self._put(ending.policy)
             self._confirm_unseen()
-        if ending.has_scratch:
+        if ending.before == "scratch":
             self._leave_staged(number, number, timedelta(days=2), copies=number % 3 == 0)
+        elif ending.before == "losses":
+            self._lose_and_wait(number)
         options = PolicyOptions(quarantine=True)
         first = self._change_before_the_sweep(options, ending.change, ending.ways, number)
         if not self.is_short:

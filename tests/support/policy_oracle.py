@@ -18,6 +18,8 @@ from tests.support.sandbox_repository import SandboxRepository
 from tests.support.search_oracle import Held
 
 DEFAULT_BRANCH = "main"
+# A run reads the heads so soon after its key.
+NEAR = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -233,23 +235,26 @@ class Names:
                 return on[0]
         return None
 
-    def lost_on(self, branch: str, path: str, address: str) -> datetime | None:
-        """Tell when an entry went from a branch's main line; None if it never did."""
-        have, line = self.entries[address][path], self.lines[branch]
-        newest = next((at for at, commit in enumerate(line) if commit in have), 0)
-        return self.repository.created(line[newest - 1]) if newest else None
+    def gone_since(self, address: str, *, clearly: bool) -> datetime | None:
+        """Tell since when no branch shows an object; None if no run saw that.
 
-    def lost_everywhere(self, path: str, address: str) -> datetime | None:
-        """Tell when the last commit dropped an entry; None if a line ended with it."""
-        have, heads = self.entries[address][path], set(self.heads.values())
-        after: dict[str, list[str]] = defaultdict(list)
-        for commit, made in self.repository.commits.items():
-            for parent in made["parents"][:1]:
-                after[parent].append(commit)
-        if any(not after[commit] and commit not in heads for commit in have):
-            return None
-        dropped = {next_ for commit in have for next_ in after[commit] if next_ not in have}
-        return max(map(self.repository.created, dropped), default=None)
+        This is the first run of those that saw it on no branch any more, and that began after the
+        last commit that had or dropped it. A run reads the heads within a minute after its key.
+
+        Args:
+            address: The object.
+            clearly: Whether to tell the latest moment; else the earliest.
+        """
+        commits, found = self.repository.commits, None
+        have = {id_ for of_path in self.entries[address].values() for id_ in of_path}
+        touched = {id_ for id_, made in commits.items() if have & {id_, *made["parents"][:1]}}
+        last = max(map(self.repository.created, touched))
+        for key, heads in sorted(self.repository.noted.items()):
+            if have & set(heads.values()):
+                found = None
+            elif found is None and (key if clearly else key + NEAR) >= last:
+                found = key + NEAR if clearly else max(key, last)
+        return found
 
 
 def is_due(
@@ -270,9 +275,12 @@ def is_due(
         instant: The run's instant, less what clocks may be wrong by.
         written: When the store says that it was written; None in quarantine.
         clearly: Whether the docs must decide the branch; else by what the test knows, and a rule
-            without a prefix may count from whatever branch.
+            without a prefix may take it, and a run may have seen the heads a moment earlier.
     """
     found = list(names.introductions(address))
+    gone = None
+    if found and address not in names.at_head:
+        gone = names.gone_since(address, clearly=clearly)
     for path, commit in found:
         dates = [names.repository.created(commit), *names.entries[address][path].values()]
         start = max([*dates, *([] if written is None else [written])])
@@ -285,7 +293,7 @@ def is_due(
             end
             for rule in policy.rules
             for owner in owners
-            for end in _ends(names, rule, owner, (path, address), start)
+            for end in _ends(rule, owner, path, start, gone)
         ]
         if not any(end <= instant for end in ends):
             return False
@@ -333,10 +341,9 @@ def is_staged_due(
 
 
 def _ends(
-    names: Names, rule: Rule, owner: str | None, name: tuple[str, str], start: datetime
+    rule: Rule, owner: str | None, path: str, start: datetime, gone: datetime | None
 ) -> Iterator[datetime]:
-    """Yield when a rule takes a name: a path and its address, of a branch or of none."""
-    path, address = name
+    """Yield when a rule takes a name: a path, of a branch or of none."""
     # What a rule removes by a commit is no sweep's.
     if not rule.is_enabled or rule.effect == "remove":
         return
@@ -345,16 +352,8 @@ def _ends(
     for action, period in rule.periods.items():
         if action == "all":
             yield start + period.length
-        elif action == "uncommitted":
-            continue
-        elif address not in names.at_head:
-            lost = (
-                names.lost_everywhere(path, address)
-                if owner is None
-                else names.lost_on(owner, path, address)
-            )
-            if lost is not None:
-                yield max(start, lost) + period.length
+        elif action == "noncurrent" and gone is not None:
+            yield max(start, gone) + period.length
 
 
 def kept_by_commits(repository: RecordedRepository, held: Held, *, tags_protect: bool) -> set[str]:

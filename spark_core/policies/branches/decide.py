@@ -16,8 +16,8 @@ from spark_core.model import Branch, Commit
 from spark_core.plain_text import counted
 from spark_core.policies.branches.hooks import HookFile
 from spark_core.policies.branches.server_patterns import protects
-from spark_core.policies.branches.sightings import Seen
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy, first_match
+from spark_core.policies.sightings import Seen
 
 # Names of the holds that deletions make; they keep objects, and no branch.
 UNDO_HOLD = "undo-branch-"

@@ -20,7 +20,8 @@ from spark_core.lakefs.branch_reads import ActionFile
 from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.mark.heads import metaranges_written_at
 from spark_core.model import Branch, Commit
-from spark_core.policies.branches import decide, hooks, sightings
+from spark_core.policies import sightings
+from spark_core.policies.branches import decide, hooks
 from spark_core.policies.branches.decide import MOST_STAGED, Dates, Staged, Step, Terms
 from spark_core.policies.branches.hooks import HookFile
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy

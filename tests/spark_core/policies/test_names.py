@@ -29,6 +29,8 @@ ACTIONS = {
         draw(st.sampled_from(sorted(world.commits))), branch
     ),
     "run": lambda world, draw, branch, other: world.run(),
+    "another run": lambda world, draw, branch, other: world.run(),
+    "damaged run": lambda world, draw, branch, other: world.seen.append((world.now, None)),
     "wait": lambda world, draw, branch, other: world.wait(draw(st.integers(1, 6))),
 }
 
@@ -97,16 +99,6 @@ def test_a_branch_in_the_order_has_what_its_main_line_has_and_no_earlier_one(wor
         on = [b for b in order if b in world.heads and id_ in world.line(b)]
         if on:
             assert found.branch_of(number) == on[0]
-
-
-@settings(max_examples=60)
-@given(worlds(40))
-def test_a_commit_is_on_the_main_lines_that_lead_to_it(world):
-    graph = world.graph()
-    found = world.lines(graph)
-    for number, id_ in enumerate(graph.ids):
-        for at, branch in enumerate(found.branches):
-            assert found.is_on(number, at) == (id_ in world.line(branch))
 
 
 @settings(max_examples=60)
@@ -321,7 +313,7 @@ def test_a_run_whose_branches_are_not_all_known_proves_nothing():
     world.branch("main")
     world.upload("b1", "logs/first")
     world.run()
-    world.seen[-1]["other"] = "gone"
+    world.seen[-1][1]["other"] = "gone"
     world.upload("b1", "logs/second")
     world.now += 9 * DAY
     assert judged(world, Policy((on("b1", "", 1),))) == {}
@@ -347,13 +339,17 @@ def test_a_picked_object_has_a_name_on_each_branch():
     assert judged(world, Policy((on("main", "", 1), on("b1", "", 1))), order=["main", "b1"]) != {}
 
 
-def test_noncurrent_counts_from_the_first_commit_without_it_on_its_branch():
+def test_noncurrent_counts_from_the_first_run_that_saw_it_on_no_branch():
     world = World()
     world.upload("main", "logs/a")
     world.now += 5 * DAY
     world.upload("main", "logs/a")
     rule = Policy((on("main", "logs/", 2, "noncurrent"),))
+    world.now += 9 * DAY
+    assert judged(world, rule) == {}
+    world.run()
     world.now += 2 * DAY - timedelta(microseconds=1)
+    world.run()
     assert judged(world, rule) == {}
     world.now += timedelta(microseconds=1)
     assert judged(world, rule) == {"logs/a": 1}
@@ -364,36 +360,120 @@ def test_ranges_that_other_paths_changed_do_not_make_an_entry_noncurrent():
     world.upload("main", "logs/a")
     for number in range(6):
         world.upload("main", f"x/{number}")
+        world.run()
     world.now += 5 * DAY
     world.remove("main", "logs/a")
+    world.run()
     world.now += DAY
     assert judged(world, Policy((on("main", "logs/", 2, "noncurrent"),))) == {}
     world.now += DAY
     assert judged(world, Policy((on("main", "logs/", 2, "noncurrent"),))) == {"logs/a": 1}
 
 
-def test_a_line_that_ended_with_an_entry_keeps_it_although_another_one_dropped_it():
+@pytest.mark.parametrize("way", ["dropped", "deleted", "reset"])
+def test_a_branch_that_showed_it_until_yesterday_gives_it_the_whole_period(way):
+    rule = Policy((on("main", "", 7, "noncurrent"),))
     world = World()
+    world.upload("main", "data/a")
     world.branch("main")
-    world.upload("b1", "logs/a")
-    world.branch("b1")
-    world.upload("b1", "logs/b")
-    world.remove("b2", "logs/a")
+    world.now = BEGIN + 5 * DAY
+    world.remove("main", "data/a")
+    for day in range(5, 30):
+        world.now = BEGIN + day * DAY
+        world.run()
+    world.now = BEGIN + 29.5 * DAY
+    if way == "dropped":
+        world.remove("b1", "data/a")
+    elif way == "reset":
+        world.heads["b1"] = world.heads["main"]
+    else:
+        world.delete("b1")
+    for day in range(30, 37):
+        world.now = BEGIN + day * DAY
+        assert judged(world, rule) == {}, day
+        world.run()
+    world.now = BEGIN + 37 * DAY
+    assert judged(world, rule) == {"data/a": 1}
+
+
+def test_another_path_or_another_branch_s_copy_counts_like_the_name_of_the_rule():
+    rule = Policy((on("main", "", 1, "noncurrent"), on("b1", "", 1, "noncurrent")))
+    world = World()
+    world.upload("main", "logs/a")
+    world.branch("main")
+    world.copy("b1", "logs/a", "data/a")
+    for branch, path in (("main", "logs/a"), ("b1", "logs/a")):
+        world.remove(branch, path)
+        world.now += 5 * DAY
+        world.run()
+    world.remove("b1", "data/a")
+    world.now += 5 * DAY
+    world.run()
+    assert judged(world, rule, order=["main", "b1"]) == {}
+    world.now += DAY
+    assert judged(world, rule, order=["main", "b1"]) == {"data/a": 2}
+
+
+def test_a_run_from_before_the_last_commit_that_has_it_tells_nothing():
+    # No run saw the branch, and its commit says when it was there.
+    rule = Policy((on("main", "logs/", 2, "noncurrent"),))
+    world = World()
+    world.upload("main", "logs/a")
+    had_it = world.heads["main"]
+    world.remove("main", "logs/a")
+    world.run()
+    world.now += 9 * DAY
+    assert judged(world, rule) == {"logs/a": 1}
+    world.heads["b1"] = had_it
+    world.upload("b1", "x")
     world.delete("b1")
-    world.now += 99 * DAY
-    assert "logs/a" not in judged(world, Policy((everywhere(1, "noncurrent"),)))
+    assert judged(world, rule) == {}
+    world.run()
+    world.now += 2 * DAY - timedelta(microseconds=1)
+    assert judged(world, rule) == {}
+    world.now += timedelta(microseconds=1)
+    assert judged(world, rule) == {"logs/a": 1}
+
+
+def test_a_loss_with_a_date_behind_the_run_that_saw_it_counts_from_a_later_run():
+    rule = Policy((everywhere(2, "noncurrent"),))
+    world = World()
+    world.upload("main", "logs/a")
+    world.now = BEGIN + 9 * DAY
+    world.remove("main", "logs/a")
+    for day, wanted in ((3, {}), (8, {}), (10, {}), (12, {"logs/a": 1})):
+        world.now = BEGIN + day * DAY
+        assert judged(world, rule) == wanted, day
+        world.run()
+
+
+@pytest.mark.parametrize("way", ["damaged", "unknown"])
+def test_a_run_of_which_nobody_knows_what_it_saw_may_have_seen_it(way):
+    rule = Policy((on("main", "", 2, "noncurrent"),))
+    world = World()
+    world.upload("main", "logs/a")
+    world.remove("main", "logs/a")
+    world.run()
+    world.now += DAY
+    world.seen.append((world.now, None if way == "damaged" else {"main": "gone"}))
+    world.now += 9 * DAY
+    assert judged(world, rule) == {}
+    world.run()
+    world.now += 2 * DAY
+    assert judged(world, rule) == {"logs/a": 1}
 
 
 def test_what_any_branch_shows_is_not_noncurrent():
     world = World()
     world.upload("main", "logs/a")
-    world.branch("main")
     world.remove("main", "logs/a")
+    world.run()
     world.now += 9 * DAY
     rule = Policy((on("main", "", 1, "noncurrent"),))
-    assert judged(world, rule) == {}
-    world.remove("b1", "logs/a")
     assert judged(world, rule) == {"logs/a": 1}
+    # Made again on the old commit since the last run.
+    world.heads["b1"] = world.commits[world.heads["main"]].parents[0]
+    assert judged(world, rule) == {}
 
 
 def test_a_revert_makes_an_object_current_again_and_ages_it_from_its_first_commit():
@@ -406,14 +486,18 @@ def test_a_revert_makes_an_object_current_again_and_ages_it_from_its_first_commi
     assert judged(world, Policy((on("main", "", 5),))) == {"logs/a": 1}
 
 
-def test_nobody_knows_when_the_last_commit_of_a_deleted_branch_ended():
+def test_what_a_deleted_branch_had_is_noncurrent_from_the_first_run_without_it():
     world = World()
     world.branch("main")
     world.upload("b1", "logs/a")
+    world.run()
     world.delete("b1")
     world.now += 99 * DAY
     assert judged(world, Policy((everywhere(1, "noncurrent"),))) == {}
     assert judged(world, Policy((everywhere(1),))) == {"logs/a": 1}
+    world.run()
+    world.now += DAY
+    assert judged(world, Policy((everywhere(1, "noncurrent"),))) == {"logs/a": 1}
 
 
 def test_what_a_tag_or_a_hold_keeps_stays():
@@ -460,6 +544,7 @@ def test_nobody_knows_since_when_an_entry_is_gone_if_a_table_cannot_be_read():
     world.written["data/a001"] = BEGIN
     world.now += DAY
     world.remove("main", "logs/a")
+    world.run()
     world.now += 2 * DAY
     rules = Policy((everywhere(4), everywhere(1, "noncurrent")))
     assert judged(world, rules)["logs/a"] == 2

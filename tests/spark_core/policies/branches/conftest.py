@@ -8,14 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
-from spark_core import holds, lakegc_keys
-from spark_core.model import RunKey
+from spark_core import holds
 from spark_core.policies import versions
 from spark_core.policies.branches import deletion, marked
 from spark_core.policies.document import parse
-from spark_core.records import tables
-from spark_core.records.manifest import Manifest
-from tests.support.figures import given
+from tests.support.earlier_runs import store_seen_heads
 from tests.support.sandbox_runs import open_sandbox_run
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -75,26 +72,7 @@ class World:
 
     def stored_run(self, days, heads):
         """Store what a run saw so many days ago."""
-        run = self.run()
-        when = NOW - timedelta(days=days)
-        rows = [[branch, commit, None, ""] for branch, commit in sorted(heads.items())]
-        read = {"read_at": when.isoformat(), "branches": rows}
-        facts = given(tables.RETAINED_COMMITS, branch_heads=read)({}, None).facts()
-        manifest = Manifest(
-            table="retained_commits",
-            repository="repo",
-            instance=run.instance,
-            run=str(RunKey.at(when)),
-            attempt="7" * 32,
-            reading_began=when,
-            reading_ended=when,
-            parents={},
-            parts=(),
-            facts=facts,
-        )
-        key = lakegc_keys.manifest_key(tables.RETAINED_COMMITS.folder, RunKey.at(when))
-        run.store.put(key, manifest.to_json())
-        return key
+        return store_seen_heads(self.run(), NOW - timedelta(days=days), heads)
 
     def mark(self):
         return marked.mark(self.run(), who="ann")

@@ -11,8 +11,8 @@ from spark_core.model import Branch, Commit
 from spark_core.policies.branches import decide
 from spark_core.policies.branches.decide import Dates, Staged, Step, Terms
 from spark_core.policies.branches.hooks import parse
-from spark_core.policies.branches.sightings import Seen
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
+from spark_core.policies.sightings import Seen
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 HEAD = "a" * 64

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.model import Branch
-from spark_core.policies.branches.sightings import Seen, Sighting, seen
+from spark_core.policies.sightings import Seen, Sighting, seen
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 ABSENT, UNREAD = "-", "?"

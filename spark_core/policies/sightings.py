@@ -1,15 +1,20 @@
-"""What stored runs saw of a branch: when it was made, and when it came to its present head."""
+"""What stored runs saw: since when a branch stands where it does, or nothing shows an object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from sys import intern
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.mark.heads import Heads
 from spark_core.model import Branch, RunKey
+from spark_core.policies.names import NEVER, Graph, micros
 from spark_core.records import reading, tables
 from spark_core.run import Run
 
@@ -76,6 +81,47 @@ def seen(branch: Branch, sightings: Sequence[Sighting]) -> Seen:
     return found
 
 
+@dataclass(frozen=True)
+class Gone:
+    """Since when stored runs tell that no branch shows something: by commit, by its number.
+
+    A branch that is made, deleted or reset leaves no date behind, so only a run that looked at all
+    heads tells that none shows an object. Microseconds since 1970, `NEVER` where no run tells it.
+
+    Attributes:
+        having: What the commit has: the first run after its date and after each run that saw a
+            branch there.
+        dropping: What the commit has dropped: the first run after its date.
+    """
+
+    having: NDArray[np.int64]
+    dropping: NDArray[np.int64]
+
+
+def gone_since(graph: Graph, sightings: Sequence[Sighting]) -> Gone:
+    """Tell since when no branch shows what commits have, as far as each commit alone tells.
+
+    What several commits have or dropped is gone since the latest of these moments. A run that
+    cannot be read, or whose heads are not all known, may have seen anything.
+
+    Args:
+        graph: All commits.
+        sightings: Oldest first.
+    """
+    number = {id_: at for at, id_ in enumerate(graph.ids)}
+    read_at = np.array([*(micros(one.read_at) for one in sightings), NEVER], np.int64)
+    dropping = np.searchsorted(read_at, graph.dates)
+    having = dropping.copy()
+    for after, sighting in enumerate(sightings, start=1):
+        heads = None if sighting.heads is None else set(sighting.heads.values())
+        if heads is None or not heads <= number.keys():
+            having = np.maximum(having, after)
+        else:
+            seen_at = [number[head] for head in heads]
+            having[seen_at] = np.maximum(having[seen_at], after)
+    return Gone(read_at[having], read_at[dropping])
+
+
 def stored(run: Run) -> list[Sighting]:
     """Read what the stored runs of this instance saw, oldest first.
 
@@ -93,7 +139,10 @@ def stored(run: Run) -> list[Sighting]:
             yield Sighting(key.instant, None)
             return
         if heads is not None and manifest.instance == run.instance:
-            commits = {branch: head.commit_id for branch, head in heads.branches.items()}
+            # Runs see the same names again and again.
+            commits = {
+                intern(branch): intern(head.commit_id) for branch, head in heads.branches.items()
+            }
             yield Sighting(heads.read_at, commits)
 
     keys = tables.runs(run.store, tables.RETAINED_COMMITS.folder)[:MOST_RUNS]
