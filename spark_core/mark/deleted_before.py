@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
 from spark_core import lakegc_keys, schemas
-from spark_core.errors import ChainError, CorruptTableError
+from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import AmountFigures, ExpiredFigures, ListedFigures
@@ -22,6 +22,7 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.rows import Rows, selected, together, within, without
+from spark_core.spark.session import surfacing_errors
 
 _OUTCOME = pa.schema([schemas.DELETION_REPORT.field(name) for name in ("address", "outcome")])
 _EXPIRED = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
@@ -44,14 +45,20 @@ def deleted_before(run: Run, expired: Sequence[Part]) -> AmountFigures | None:
     if not any(part.rows for part in expired):
         return None
     try:
-        deleted = [_deleted(run, key, report) for key, report in _sweeps_since_last_full(run)]
-    except CorruptTableError:
+        # Executors read a large report only when its rows are counted.
+        with surfacing_errors():
+            objects, size_bytes = _named_again(run, expired)
+    except (ChainError, CorruptTableError, NotFoundError):
         return None  # decides nothing, and whoever needs that report says so
-    if not deleted:
-        return None
-    named = reading.rows_of_parts(lambda: run.spark, run.store, _EXPIRED, expired)
-    objects, size_bytes = _amount(within(named, together(deleted), "address"))
     return AmountFigures(objects=objects, bytes=size_bytes) if objects else None
+
+
+def _named_again(run: Run, expired: Sequence[Part]) -> tuple[int, int]:
+    deleted = [_deleted(run, key, report) for key, report in _sweeps_since_last_full(run)]
+    if not deleted:
+        return 0, 0
+    named = reading.rows_of_parts(lambda: run.spark, run.store, _EXPIRED, expired)
+    return _amount(within(named, together(deleted), "address"))
 
 
 def _sweeps_since_last_full(run: Run) -> Iterator[tuple[RunKey, StoredTable]]:

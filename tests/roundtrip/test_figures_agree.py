@@ -301,6 +301,19 @@ def test_what_a_restore_brought_back_was_not_deleted_before(story):
     assert story.past(again).status.reclaimed == (5, 45)
 
 
+@pytest.mark.usefixtures("who")
+@pytest.mark.parametrize("how", ["gone", "damaged"])
+def test_an_earlier_report_that_cannot_be_read_stops_no_mark(story, how):
+    first = story.marked(9)
+    sweep_only(first)
+    for part in first.load(tables.DELETION_REPORT, anew=True).manifest.parts:
+        first.store.delete([part.key])
+        if how == "damaged":
+            first.store.put(part.key, b"nonsense")
+    again = story.marked(11)
+    assert (story.of(again).expired_objects, story.of(again).deleted_before) == (1, (0, 0))
+
+
 def said(run):
     """Check -> sentence, as the verdict keeps it."""
     return {check["name"]: check["summary"] for check in verdict.load(run).checks}
