@@ -251,6 +251,8 @@ def _bucket_of(hashes: Any, buckets: int) -> Any:
 
 def _divided(rows: pa.Table, numbers: Any) -> Iterator[tuple[int, pa.Table]]:
     """Put rows of one number together."""
+    if not rows.num_rows:
+        return
     order = np.argsort(numbers, kind="stable")
     # `take` of a table in several chunks looks for the chunk of each row.
     whole, numbers = rows.combine_chunks().take(pa.array(order)), numbers[order]

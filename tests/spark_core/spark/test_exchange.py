@@ -146,6 +146,15 @@ def test_a_bucket_with_all_rows_is_split_and_no_hash_of_it_is(spark, monkeypatch
     assert max(receipt[0] + receipt[2] for receipt in receipts) < 600
 
 
+def test_a_bucket_that_is_split_may_lack_rows_of_a_source():
+    listed = pa.table({"hash": list(range(9)), "name": ["a"] * 9}, schema=LISTED)
+    split = list(exchange._small_enough({"listed": listed, "said": SAID.empty_table()}, 4))
+    assert sorted(hash_ for one in split for hash_ in one["listed"]["hash"].to_pylist()) == list(
+        range(9)
+    )
+    assert {one["said"].num_rows for one in split} == {0}
+
+
 @pytest.mark.usefixtures("many_buckets")
 def test_the_error_of_a_kernel_comes_back_as_it_was_raised(spark):
     with pytest.raises(CorruptTableError, match="broken"):
