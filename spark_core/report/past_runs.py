@@ -34,7 +34,7 @@ from spark_core.records.verdict_document import Verdict
 from spark_core.report.fates import Amount, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.storage import ObjectStore
-from spark_core.sweep import OUTCOMES, quarantine
+from spark_core.sweep import FINAL, OUTCOMES, quarantine
 from spark_core.sweep.plan import undone
 
 State = Literal[
@@ -131,6 +131,15 @@ class PastRun:
         taken = (self.outcomes.get("deleted", (0, 0)), self.restored, self.deleted_before)
         objects, size_bytes = (of - back - before for of, back, before in zip(*taken, strict=True))
         return max(0, objects), max(0, size_bytes)
+
+    @property
+    def not_swept(self) -> tuple[int, int]:
+        """Objects and bytes that it names and that no sweep is known to be done with."""
+        objects, size_bytes = total(self.outcomes.get(name, (0, 0)) for name in FINAL)
+        return (
+            max(0, (self.expired_objects or 0) - objects),
+            max(0, (self.expired_bytes or 0) - size_bytes),
+        )
 
     @property
     def seconds(self) -> float | None:

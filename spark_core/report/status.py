@@ -198,7 +198,7 @@ def _of_kind(
     if concluded is not None:
         found["refused"] = tuple(concluded.refused.items())
         if waits_for:
-            found["waiting"] = (concluded.expired_objects or 0, concluded.expired_bytes or 0)
+            found["waiting"] = concluded.not_swept
             found["waiting_run"] = concluded.run
     return found
 

@@ -278,6 +278,12 @@ def test_a_run_of_another_kind_is_neither_a_mark_nor_a_sweep_of_the_collection()
     assert other["last_swept_at"] == NOW.isoformat()
 
 
+def test_after_a_sweep_in_part_the_rest_waits():
+    outcomes = {"deleted": (1, 10), "refused": (1, 20)}
+    found = told(of_kind("all", DAY, state="swept in part", swept_at=NOW, outcomes=outcomes))
+    assert (found.waits_for, found.waiting) == ("its sweep to go on", (1, 20))
+
+
 def test_each_kind_waits_for_itself_until_a_mark_of_the_collection_names_it_anew():
     expired, within = of_kind("policies", DAY), of_kind("reference mark", DAY / 2)
     found = told(within, expired, of_kind("all", 2 * DAY, expired_objects=5))
