@@ -305,28 +305,15 @@ class Work:
             )
 
     def _merged(self, merge_id: str, head: str) -> Commit:
-        """Return the merge; undo it at once if the branch was reset in the last moment."""
-        run, branch = self.orders.run, self.rule.branch
-        line = run.server.main_line(run.repository.id, merge_id, first_page=_FEW)
-        merge = next(line).commit
-        if merge.main_parent is not None and (
-            merge.main_parent == head or leads_to(run, merge.main_parent, head)
-        ):
-            return merge
-        run.server.writes.revert_merge(
-            run.repository.id,
-            branch,
-            merge_id,
-            f"lakegc: undo {merge_id[:12]}, as the branch was reset before it (run {run.key})",
-            {UNDOES: merge_id},
-        )
-        self.merge_id = None
-        raise StoppedError.of(
-            "moved",
-            f"branch {branch} was reset right before the merge {merge_id[:12]}, which was reverted "
-            "at once",
-            "Look at the branch.",
-        )
+        """Return the merge, unless the branch was reset in the last moment."""
+        branch = self.rule.branch
+        merge = merged_above(self.orders.run, branch, merge_id, head)
+        if merge is None:
+            self.merge_id = None
+            raise StoppedError.of(
+                "moved", reverted_at_once(branch, merge_id), "Look at the branch."
+            )
+        return merge
 
     def _promised(self) -> Promise:
         """Tell until when the removed entries can come back with their objects."""
@@ -368,6 +355,37 @@ def leads_to(run: Run, ref: str, commit_id: str) -> bool:
     """Say whether a commit is on the main line of a ref."""
     line = run.server.main_line(run.repository.id, ref, first_page=_FEW)
     return any(each.commit.id == commit_id for each in line)
+
+
+def merged_above(run: Run, branch: str, merge_id: str, head: str) -> Commit | None:
+    """Return a merge that was just made on a branch, if the branch still led to its former head.
+
+    Else the branch was reset right before it, and the merge brought back what the reset left.
+
+    Returns:
+        None if so; the merge is then reverted.
+    """
+    merge = next(run.server.main_line(run.repository.id, merge_id, first_page=_FEW)).commit
+    if merge.main_parent is not None and (
+        merge.main_parent == head or leads_to(run, merge.main_parent, head)
+    ):
+        return merge
+    run.server.writes.revert_merge(
+        run.repository.id,
+        branch,
+        merge_id,
+        f"lakegc: undo {merge_id[:12]}, as the branch was reset before it (run {run.key})",
+        {UNDOES: merge_id},
+    )
+    return None
+
+
+def reverted_at_once(branch: str, merge_id: str) -> str:
+    """Say that a merge was reverted because its branch was reset right before it."""
+    return (
+        f"branch {branch} was reset right before the merge {merge_id[:12]}, which was reverted at "
+        "once"
+    )
 
 
 def was_moved(branch: str, head: str) -> str:

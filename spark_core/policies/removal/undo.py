@@ -22,7 +22,14 @@ from spark_core.lakefs import WriteRefusedError
 from spark_core.model import Commit, RunKey
 from spark_core.phases import phase
 from spark_core.policies.removal import missing, record, work_branch
-from spark_core.policies.removal.carry_out import UNDOES, find_merge, leads_to, was_moved
+from spark_core.policies.removal.carry_out import (
+    UNDOES,
+    find_merge,
+    leads_to,
+    merged_above,
+    reverted_at_once,
+    was_moved,
+)
 from spark_core.policies.removal.look import addresses_of, lots
 from spark_core.policies.removal.missing import Looked
 from spark_core.policies.removal.promise import (
@@ -255,7 +262,7 @@ class _Undoing:
         So the branch of the rule changes in one step, and never shows an entry that answers 410.
 
         Raises:
-            RefusedError: If the branch was reset meanwhile: a merge would bring back what it left.
+            RefusedError: If the branch was reset meanwhile: a merge brings back what it left.
             IncompleteReadError: If the commit is not what this process staged.
         """
         run, planned = self.run, self.planned
@@ -282,11 +289,16 @@ class _Undoing:
             if not leads_to(run, planned.branch, head):
                 raise RefusedError(was_moved(planned.branch, head), "Run again.")
             try:
-                writes.merge(repository_id, commit, planned.branch, message, metadata)
+                made = writes.merge(repository_id, commit, planned.branch, message, metadata)
             except WriteRefusedError as refused:
                 # It came back before.
                 if refused.reason != "nothing":
                     raise
+            else:
+                if merged_above(run, planned.branch, made, head) is None:
+                    raise RefusedError(
+                        reverted_at_once(planned.branch, made), "Look at the branch."
+                    )
 
     def _require_back(self, merge: Commit, head: str, commit: str, looked: Looked) -> None:
         """Make sure that a commit brings back entries that the merge removed and nothing else."""

@@ -138,6 +138,25 @@ def test_what_is_there_brings_nothing_to_a_branch_that_was_reset_meanwhile(world
     assert world.paths() == {"data/d", "data/later"}
 
 
+def test_what_is_there_leaves_a_branch_that_was_reset_in_the_last_moment_as_it_was(world):
+    world.committed("main", "data/later")
+    removed(world)
+    lose(world, 1)
+    world.at(7)
+    world.committed("main", "data/last")
+
+    def rewind(endpoint):
+        if endpoint == "merge_into_branch":
+            world.sandbox.observe(None)
+            world.repository.hard_reset("main", "main~1")
+
+    world.sandbox.observe(rewind)
+    (undone,) = world.undo(what_is_there=True)
+    assert undone.state == "refused"
+    assert "was reset right before the merge" in undone.found
+    assert world.paths() == {"data/d", "data/later"}
+
+
 def test_a_store_that_does_not_answer_is_no_proof_that_objects_are_there(world, monkeypatch):
     removed(world)
     run = world.run()
