@@ -184,8 +184,13 @@ class _Undoing:
         if merge is None and self._recorded is None:
             return "nothing", ""
         if merge is None or self._recorded not in (None, merge.id):
-            return "gone", f"its merge is not on the main line of branch {branch} any more"
+            return self._left_behind
         return merge
+
+    @property
+    def _left_behind(self) -> tuple[State, str]:
+        branch = self.planned.branch
+        return "gone", f"its merge is not on the main line of branch {branch} any more"
 
     def _reverted(self, merge: Commit) -> tuple[State, str]:
         """Look at the objects of a merge, and revert it if they are there or a person decided."""
@@ -196,6 +201,9 @@ class _Undoing:
         sweeps = sweeps_since(self.run, since)
         removed = Removed(self.planned.branch, looked.path, since, min(since, looked.oldest))
         self.promised = promise(removed, self.taking, sweeps)
+        # The look may take hours.
+        if not leads_to(self.run, self.planned.branch, merge.id):
+            return self._left_behind
         if looked.missing:
             gone = self._gone(looked, [swept.run for swept in sweeps])
             if looked.missing == looked.entries:

@@ -303,3 +303,19 @@ def test_the_branch_of_an_undo_that_was_killed_goes_with_a_removal_a_day_later(w
     world.at(9)
     assert world.remove().left == {}
     assert world.work_branches() == set()
+
+
+def test_a_branch_that_was_reset_while_objects_were_asked_for_gets_nothing_back(world):
+    removed(world)
+    world.at(7)
+
+    def rewind(endpoint):
+        if endpoint == "diff_refs":
+            world.sandbox.observe(None)
+            world.repository.hard_reset("main", "main~2")
+
+    world.sandbox.observe(rewind)
+    (undone,) = world.undo()
+    assert undone.state == "gone"
+    assert "is not on the main line of branch main any more" in undone.found
+    assert world.paths() == set()
