@@ -430,6 +430,20 @@ def test_53_what_is_staged_now_is_no_work_of_an_expired_commit(place: HidingPlac
     assert the_audit_fails(audited(place), gone)
 
 
+def test_53_what_a_hold_kept_by_address_is_no_work_of_an_expired_commit(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.committed(60, "k", b"beside it")
+    holds.add(place.run(59), "kept", "prefix", "data/", who="me", why="a test")
+    with monkeypatch.context() as patch:
+        # As if the run had not looked.
+        patch.setattr(holds.Holds, "of_addresses", ())
+        patch.setattr(holds.Holds, "reasons", lambda _, names: pa.nulls(len(names), pa.string()))
+        commit, gone, _ = collected_with_its_commit(place)
+    place.branch(9, "rescue", commit)
+    assert the_audit_fails(audited(place), gone)
+
+
 @pytest.mark.parametrize("pruned", ["the dump", "the server's list", "the rules"])
 def test_53_a_pruned_run_shows_no_expired_commit(place: HidingPlace, pruned: str) -> None:
     commit, gone, run = collected_with_its_commit(place)

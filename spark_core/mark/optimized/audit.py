@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
+from spark_core.holds import Holds
 from spark_core.mark.optimized.candidates import among
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
-from spark_core.records.figures import AuditFigures, ListedFigures
+from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
@@ -101,7 +102,8 @@ def audit(
     for key, hashes in of_each.items():
         came = reached[are_among(reached, hashes) & ~are_among(reached, is_staged)]
         if len(came):
-            lost.append(came[~are_among(came, only_in_expired_commits(key, came))])
+            went_rightly = are_among(came, only_in_expired_commits(key, came))
+            lost.append(came[~went_rightly | are_among(came, _held_then(run, key, hashes))])
     alive = sorted_once(np.concatenate(lost))
     brought_back = reached[~are_among(reached, alive)]
     missed = _missed(run, optimized[-1], expired)
@@ -115,6 +117,25 @@ def audit(
         missed_objects=missed[0],
         missed_bytes=missed[1],
     )
+
+
+def _held_then(run: Run, key: RunKey, hashes: Any) -> Any:
+    """Return which of the objects that a run deleted a hold of its mark kept by address.
+
+    Args:
+        run: The full run.
+        key: The earlier run.
+        hashes: All that it deleted; they are returned where nobody knows its holds any more.
+    """
+    try:
+        expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
+        held = Holds.of_figures(ExpiredFigures.of(expired).holds)
+    except (ChainError, CorruptTableError):
+        return hashes
+    if not held.of_addresses:
+        return hashes[:0]
+    some = [hashed(names.filter(held.protecting(names))).to_numpy() for names in _deleted(run, key)]
+    return sorted_once(np.concatenate([hashes[:0], *some]))
 
 
 def _deleted(run: Run, key: RunKey) -> Iterator[pa.StringArray]:
