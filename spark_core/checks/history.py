@@ -37,15 +37,12 @@ class _Baseline:
     Attributes:
         run: Run key.
         standing: Its figures.
+        named: Objects that it named, so that its sweep may have taken them since.
     """
 
     run: str
     standing: Mapping[str, int]
-
-    @property
-    def going(self) -> int:
-        """Objects that it would let go, of whatever kind it is."""
-        return sum(self.standing.get(name, 0) for name in {*_GOING.values()})
+    named: int
 
 
 @dataclass(frozen=True)
@@ -165,7 +162,7 @@ def _drops(run: Run, now: Mapping[str, int], past: _Baseline | None) -> list[str
     then = past.standing
     # The objects that the earlier run named may have been swept since.
     least = {
-        "listed_objects": max(0, then["listed_objects"] - past.going),
+        "listed_objects": max(0, then["listed_objects"] - past.named),
         "live_objects": then["live_objects"],
         "retained_commits": then["retained_commits"]
         if then["retained_commits"] >= FROM_COMMITS
@@ -219,7 +216,7 @@ def _last(run: Run, going: str) -> _Past:
             if verdict.instance != run.instance:
                 not_comparable += 1
             elif _accepted(run, key, verdict):
-                found = _Baseline(str(key), verdict.standing)
+                found = _Baseline(str(key), verdict.standing, verdict.expired_objects)
                 last = last or found
                 if going in verdict.standing:
                     return _Past(last, found, not_passed, not_comparable)

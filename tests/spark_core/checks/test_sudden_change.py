@@ -37,6 +37,7 @@ def _mark(run, days_ago=0, *, listed=10_000, live=5_000, going=100, of_kind=None
     at = _on(run, days_ago, **options)
     passing_mark(
         at,
+        expired=[f"data/s/{number}" for number in range(going)],
         namespace_slices={"objects": listed},
         expired_addresses={"live_objects": live, "expired_objects": going, **(of_kind or {})},
     )
@@ -124,19 +125,27 @@ def test_what_a_run_of_another_kind_took_is_no_drop_and_what_it_did_not_take_is(
     assert f"since run {other.key}: listed objects dropped from 10000 to 4000" in said.summary
 
 
-def test_a_mark_within_one_of_the_reference_job_is_measured_by_what_lakegc_would_let_go(run):
-    within = {
-        "reference": {
-            "mark_id": "ft6s0e1ksdufuaulm34g",
-            "num_deleted_objects": 5,
-            "parts": {},
-            "eligible_objects": 6_000,
-            "eligible_bytes": 6_000,
-        }
+WITHIN = {
+    "reference": {
+        "mark_id": "ft6s0e1ksdufuaulm34g",
+        "num_deleted_objects": 5,
+        "parts": {},
+        "eligible_objects": 6_000,
+        "eligible_bytes": 6_000,
     }
+}
+
+
+def test_what_a_mark_of_the_reference_job_does_not_name_was_not_swept(run):
+    _mark(run, 1, going=5, of_kind=WITHIN)
+    _, said = _mark(run, listed=2_600, going=5)
+    assert "listed objects dropped from 10000 to 2600, by more than 50%" in said.summary
+
+
+def test_a_mark_within_one_of_the_reference_job_is_measured_by_what_lakegc_would_let_go(run):
     _mark(run, 2, going=100)
-    assert not _mark(run, 1, going=5, of_kind=within)[1].passed
-    _mark(run, 0.5, going=5, of_kind={"reference": {**within["reference"], "eligible_objects": 90}})
+    assert not _mark(run, 1, going=5, of_kind=WITHIN)[1].passed
+    _mark(run, 0.5, going=5, of_kind={"reference": {**WITHIN["reference"], "eligible_objects": 90}})
     assert not _mark(run, going=6_000)[1].passed
 
 
