@@ -16,7 +16,7 @@ from typing import Literal
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/@?#\\\[\]]+)(:[0-9]+)?")
-# Where Dagster executes what the address itself says.
+# Where Dagster executes what the address itself says. Its routes pass over a line end behind it.
 _GRAPHQL = "/graphql"
 # Answers its versions. A probe asks for it by the address of a pod, which nobody knows beforehand.
 _PROBED = "/server_info"
@@ -92,7 +92,7 @@ def _wrong_way(asked: AskedOfUi, headers: Mapping[str, str]) -> str | None:
     if asked.kind == "websocket":
         return _wrong_sender(headers)
     if asked.method in _READS:
-        if asked.path == _GRAPHQL and asked.query:
+        if asked.path.startswith(_GRAPHQL) and asked.query:
             return (
                 "GraphQL in an address, which any page can ask for, may start a run. "
                 f"{_UNDONE} Send it by POST, as application/json."

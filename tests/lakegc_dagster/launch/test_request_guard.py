@@ -86,7 +86,9 @@ def test_a_probe_asks_for_server_info_by_any_host_and_for_nothing_else(host):
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_graphql_in_an_address_is_refused_and_its_own_page_is_not(method):
     for query in ("query=mutation%7BlaunchRun%7D", "query=%7Bversion%7D", "x"):
-        assert judged(method, f"/graphql?{query}").startswith("GraphQL in an address, which any ")
+        for path in ("/graphql", "/graphql\n", "/graphql/"):
+            told = judged(method, f"{path}?{query}")
+            assert told.startswith("GraphQL in an address, which any ")
     assert judged(method, "/graphql") is None
 
 

@@ -88,6 +88,8 @@ def asset(served):
 # What a page elsewhere can send: by an image, a form, and a script that need not see the answer.
 UNASKED = [
     ("GET", f"/graphql?{urlencode({'query': WIPE})}", {"accept": "image/*"}, b""),
+    # As `/graphql%0A` arrives.
+    ("GET", f"/graphql\n?{urlencode({'query': WIPE})}", {"accept": "image/*"}, b""),
     ("POST", f"/graphql?{urlencode({'query': WIPE})}", {}, b""),
     ("POST", f"/graphql?{urlencode({'query': WIPE})}", {"content-type": "text/plain"}, b"x"),
     (
@@ -100,7 +102,9 @@ UNASKED = [
 
 
 @pytest.mark.parametrize("sender", [ELSEWHERE, {}], ids=["said", "unsaid"])
-@pytest.mark.parametrize("wanted", UNASKED, ids=["image", "form", "text", "json-as-text"])
+@pytest.mark.parametrize(
+    "wanted", UNASKED, ids=["image", "line-end", "form", "text", "json-as-text"]
+)
 def test_59_a_page_elsewhere_changed_what_the_ui_can_change(served, asset, wanted, sender):
     _, app, guarded = served
     method, address, headers, body = wanted
