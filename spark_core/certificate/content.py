@@ -42,7 +42,7 @@ PATH_LIMITS = (
     "Entries that a branch shows are named by their address, so a copy under another path that is "
     "another object is not part of this."
 )
-_AMOUNTS = ("in_quarantine", "restored", "looked_for", "found_again")
+_AMOUNTS = ("in_quarantine", "in_other_quarantines", "restored", "looked_for", "found_again")
 # Characters of a value that a difference shows.
 _SHOWN = 200
 _MARK = ("kind", "base", "verdict_of_base")
@@ -193,7 +193,8 @@ def _text_or_none(asked: Any) -> str | None:
 
 def _figures(asked: Mapping[str, Any]) -> dict[str, Any]:
     amounts = {name: int(asked[name]) for name in _AMOUNTS}
-    return {**amounts, "found_again_named": _texts(asked["found_again_named"])}
+    named = ("found_again_named", "other_quarantines")
+    return {**amounts, **{name: _texts(asked[name]) for name in named}}
 
 
 def _mark(asked: Mapping[str, Any]) -> dict[str, str]:
@@ -214,6 +215,9 @@ def _held_by(
         until = quarantine.ends_at(report)
         ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M} UTC"
         yield f"{aside:,} lie in quarantine under {lakegc_keys.in_quarantine(of.run)}{ends}"
+    if figures["in_other_quarantines"]:
+        runs = ", ".join(figures["other_quarantines"])
+        yield f"{figures['in_other_quarantines']:,} lie in the quarantine of other runs ({runs})"
     if back:
         yield f"{back:,} {'was' if back == 1 else 'were'} restored"
     if after["keeps"] is not False:

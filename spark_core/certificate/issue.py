@@ -28,12 +28,12 @@ from spark_core.run import Run
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.sweep import quarantine
 
-# Objects of a run that are each looked for once more. For a larger run the report counts.
+# Objects of a run that are each looked for once more. For those beyond them the report counts.
 LOOKED_FOR = 10_000
 _AT_ONCE = 16
 # Outcomes of what is not in its place any more.
 _GONE = ("deleted", "already_gone")
-# Objects that were found again and are named.
+# Objects that were found again, and other runs whose quarantine has some, that are named.
 _NAMED = 3
 
 
@@ -53,7 +53,7 @@ class _Deleted:
     Attributes:
         objects: Objects by reason and outcome ...
         size_bytes: ... and their bytes.
-        gone: Addresses that are gone; empty if they are more than `LOOKED_FOR`.
+        gone: Addresses that are gone, at most `LOOKED_FOR`.
         among: Those of the addresses asked for that are gone.
     """
 
@@ -62,16 +62,17 @@ class _Deleted:
     gone: list[str] = field(default_factory=list)
     among: set[str] = field(default_factory=set)
 
-    def add(self, batch: pa.RecordBatch, wanted: Container[str], *, is_small: bool) -> None:
+    def add(self, batch: pa.RecordBatch, wanted: Container[str]) -> None:
         """Add some rows of `schemas.DELETION_REPORT`."""
         groups = pa.Table.from_batches([batch]).group_by(["reason", "outcome"])
         for row in groups.aggregate([("size_bytes", "sum"), ([], "count_all")]).to_pylist():
             self.objects[row["reason"], row["outcome"]] += row["count_all"]
             self.size_bytes[row["reason"], row["outcome"]] += row["size_bytes_sum"]
-        if is_small or wanted:
+        left = LOOKED_FOR - len(self.gone)
+        if left or wanted:
             is_gone = pc.is_in(batch.column("outcome"), pa.array(_GONE))
             gone = batch.filter(is_gone).column("address").to_pylist()
-            self.gone += gone if is_small else ()
+            self.gone += gone[:left]
             self.among.update(address for address in gone if address in wanted)
 
     @property
@@ -170,19 +171,22 @@ def _mark(run: Run) -> dict[str, str]:
 def _read(run: Run, report: StoredTable, wanted: Container[str]) -> _Deleted:
     """Read every row of a deletion report; each part is compared with its hash."""
     found = _Deleted()
-    is_small = report.manifest.rows <= LOOKED_FOR
     for part in report.manifest.parts:
         for batch in reading.read_part(run.store, tables.DELETION_REPORT.schema, part):
-            found.add(batch, wanted, is_small=is_small)
+            found.add(batch, wanted)
     return found
 
 
 def _figures(run: Run, deleted: _Deleted) -> dict[str, Any]:
     """Count what still holds objects that a run deleted."""
     aside = sum(batch.num_rows for batch in run.store.list(lakegc_keys.in_quarantine(run.key)))
+    # A restore leaves the copy in quarantine, and a later run may then have deleted the object.
+    others = _aside(run, deleted.gone, but=run.key)
     there = sorted(_existing(run, deleted.gone))
     return {
         "in_quarantine": aside,
+        "in_other_quarantines": len(others),
+        "other_quarantines": sorted({str(key) for key in others.values()})[:_NAMED],
         "restored": len(restored(run.store, run.key)),
         "looked_for": len(deleted.gone),
         "found_again": len(there),
@@ -219,10 +223,12 @@ def _path(
     }
 
 
-def _aside(run: Run, addresses: Sequence[str]) -> dict[str, RunKey]:
-    """Return the addresses that lie in the quarantine of any run, with the run."""
+def _aside(run: Run, addresses: Sequence[str], but: RunKey | None = None) -> dict[str, RunKey]:
+    """Return the addresses that lie in the quarantine of any run but one, with the run."""
     wanted, found = set(addresses), dict[str, RunKey]()
     for key in quarantine.runs(run.store):
+        if key == but:
+            continue
         where = lakegc_keys.in_quarantine(key)
         for batch in run.store.list(where):
             for name in batch.column("key").to_pylist():

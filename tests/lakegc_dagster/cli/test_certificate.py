@@ -14,9 +14,10 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs
 from lakegc_dagster.sandbox.history import documents_history
-from spark_core.certificate import seal_and_signature, under_prefix
+from spark_core.certificate import issue, seal_and_signature, under_prefix
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
+from spark_core.sweep.quarantine import key_of
 from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
 from tests.support.forgeries import forgeries
@@ -209,6 +210,36 @@ def test_a_certificate_stops_to_hold_when_an_object_comes_back(place):
     finally:
         file.unlink()
     assert place.verify(made, "--store").exit_code == 0
+
+
+def test_what_lies_in_the_quarantine_of_another_run_is_not_gone(place):
+    _, before = place.certify("--path", GONE)
+    address = before["path"]["objects"][0]["address"]
+    # As it is after a restore of an earlier run, whose copy stays until it is purged.
+    earlier = "2026-01-02T03-04-05Z"
+    file = place.sandbox.blockstore / "repo" / key_of(earlier, address)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"aside")
+    try:
+        answer, made = place.certify()
+        assert answer.exit_code == 1
+        assert not made["gone"]
+        assert f"1 lie in the quarantine of other runs ({earlier})" in made["statement"]
+        assert place.verify(made, "--store").exit_code == 0
+        assert place.verify(before, "--store").exit_code == 1
+    finally:
+        file.unlink()
+    assert place.verify(before, "--store").exit_code == 0
+
+
+def test_of_a_larger_run_some_objects_are_looked_for_once_more(place, monkeypatch):
+    monkeypatch.setattr(LocalStore, "exists", lambda _store, key: True)
+    monkeypatch.setattr(issue, "LOOKED_FOR", 100)
+    answer, made = place.certify()
+    assert answer.exit_code == 1
+    assert made["outcomes"]["deleted"][0] > 100
+    assert (made["figures"]["looked_for"], made["figures"]["found_again"]) == (100, 100)
+    assert "100 are in their place again" in made["statement"]
 
 
 def test_more_objects_than_the_driver_holds_are_refused(place, monkeypatch):
