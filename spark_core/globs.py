@@ -31,11 +31,15 @@ class Syntax:
         not_in: The letter that begins a set of letters that are not meant.
         has_choices: Whether `{a,b}` is a choice.
         mixes_ranges: Whether a set may hold more than one range, or ranges and letters.
+        overlaps: Whether what stands behind a `*` may match letters that what stands before it did.
+        skips: Whether `?` and a set of letters that are not meant may stand for no letter, too.
     """
 
     not_in: str = "!"
     has_choices: bool = False
     mixes_ranges: bool = True
+    overlaps: bool = False
+    skips: bool = False
 
 
 class _Mark(Enum):
@@ -66,10 +70,10 @@ def matches(pattern: str, name: str, syntax: Syntax) -> bool | None:
         (True, None)
     """
     tokens = _tokens(pattern, syntax)
-    return None if tokens is None else _reaches_end(tokens, name)
+    return None if tokens is None else _reaches_end(tokens, name, syntax)
 
 
-def _reaches_end(tokens: tuple[_Token, ...], name: str) -> bool:
+def _reaches_end(tokens: tuple[_Token, ...], name: str, syntax: Syntax) -> bool:
     """Follow a pattern; bit n of a number says that it can have matched the first n letters."""
     where: dict[str, int] = {}
     for at, letter in enumerate(name):
@@ -82,10 +86,11 @@ def _reaches_end(tokens: tuple[_Token, ...], name: str) -> bool:
         match token:
             case _Letter(among, is_meant):
                 found = sum(where.get(letter, 0) for letter in among)
-                reached = (reached & (found if is_meant else ~found)) << 1
+                stays = reached if syntax.skips and not is_meant else 0
+                reached = (reached & (found if is_meant else ~found)) << 1 | stays
             case _Mark.ANY:
                 # From the first place that was reached, every later one is too.
-                reached = -(reached & -reached)
+                reached = -(reached & -reached) if not syntax.overlaps else -bool(reached)
             case _Mark.OPEN:
                 choices.append((reached, 0))
             case _Mark.NEXT:

@@ -7,21 +7,29 @@ References:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spark_core.globs import Syntax, matches
 
 # A set of gobwas is one range or some letters, `-` among them; others read `[a-cx-z]` otherwise.
 _PROTECTION = Syntax(not_in="!", has_choices=True, mixes_ranges=False)
+# What gobwas names by mistake: `aba` by `ab*ba`, whose ends it compares one by one, and `1` by
+# `1{?,ab}`, since an alternative of one letter passes there for none.
+_MISTAKES = replace(_PROTECTION, overlaps=True)
+_MISTAKES_OF_CHOICES = replace(_MISTAKES, skips=True)
 _HOOKS = Syntax(not_in="^")
 
 
 def protects(pattern: str, branch: str) -> bool | None:
-    """Say whether a protection rule names a branch; None if the pattern is of no known form.
+    """Say whether a protection rule names a branch; None if that is in doubt.
 
     Examples:
         >>> protects("{main,release-*}", "release-1"), protects("[", "main")
         (True, None)
     """
-    return matches(pattern, branch, _PROTECTION)
+    found = matches(pattern, branch, _PROTECTION)
+    mistakes = _MISTAKES_OF_CHOICES if "{" in pattern else _MISTAKES
+    return None if found is False and matches(pattern, branch, mistakes) else found
 
 
 def hook_names(pattern: str, branch: str) -> bool | None:

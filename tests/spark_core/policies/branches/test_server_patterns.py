@@ -52,6 +52,24 @@ def test_a_rule_of_an_unknown_form_is_in_doubt(pattern):
 @pytest.mark.parametrize(
     ("pattern", "branch", "found"),
     [
+        ("dev-*-dev", "dev-dev", None),
+        ("ab*ba", "aba", None),
+        ("{a**a}", "a", None),
+        ("x{ab*b,c}*", "xab", None),
+        ("1{?,ab}", "1", None),
+        ("*_{[!a],*1}", "_", None),
+        ("{v?,x}", "w", False),
+        ("dev-*-dev", "dev-1-dev", True),
+        ("ab*ba", "ab", False),
+    ],
+)
+def test_what_the_servers_library_names_by_mistake_is_in_doubt(pattern, branch, found):
+    assert protects(pattern, branch) is found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "branch", "found"),
+    [
         ("main", "main", True),
         ("feature-*", "feature-x", True),
         ("feature-*", "dev", False),
