@@ -171,13 +171,14 @@ def _differences(config: Path | None, read: dict[str, Any]) -> tuple[list[str], 
 def _plain(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    # On one line each: a name with a line end must not look like an answer of this command.
+    return escape(visible(text))
 
 
 def _show(shown: Console, made: dict[str, Any]) -> None:
     from lakegc_dagster import console
 
-    # On one line each: a name with a line end must not look like an answer of this command.
+    # As above.
     shown.print(visible(made["statement"]), markup=False, soft_wrap=True)
     path = made.get("path")
     if path is None:

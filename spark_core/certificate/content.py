@@ -106,7 +106,7 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
         "limits": LIMITS,
     }
     # A field by itself, so that nobody can leave out what is said of the path.
-    made["prefix"] = prefix = _field(asked, "prefix", _text_or_none)
+    made["prefix"] = prefix = _field(asked, "prefix", _prefix)
     if prefix is not None:
         made["path"] = _field(asked, "path", partial(_path, prefix))
     # As it is read back: with lists where there are tuples.
@@ -191,6 +191,13 @@ def _text_or_none(asked: Any) -> str | None:
     return None if asked is None else str(asked)
 
 
+def _prefix(asked: Any) -> str | None:
+    # What is no text in UTF-8 is no beginning of a path, and everything has an empty one.
+    if asked is not None and not str(asked).encode():
+        raise ValueError(asked)
+    return _text_or_none(asked)
+
+
 def _figures(asked: Mapping[str, Any]) -> dict[str, Any]:
     amounts = {name: int(asked[name]) for name in _AMOUNTS}
     named = ("found_again_named", "other_quarantines")
@@ -271,6 +278,8 @@ def _by_reason(
 def _path(prefix: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is said of everything that ever had a path under a prefix."""
     commits = int(asked["commits_read"])
+    if commits < 0:
+        raise ValueError(commits)
     objects = [_of_object(each) for each in asked["objects"]]
     left = sum(not each["gone"] for each in objects)
     return {

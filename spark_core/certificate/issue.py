@@ -120,7 +120,10 @@ def differences(run: Run, document: Mapping[str, Any]) -> list[str]:
     found = _sources(run, document["prefix"])
     asked = {**found.asked, **_unproven(document, "")}
     if path is not None:
-        asked["path"] = {**found.asked["path"], **_unproven(path, "path.")}
+        of = found.asked["path"]
+        asked["path"] = {**of, **_unproven(path, "path.")}
+        # There may be more commits now, and never fewer.
+        asked["path"]["commits_read"] = min(path["commits_read"], of["commits_read"])
     made = content.content(found.verdict, found.deletion_report, asked)
     return content.differences(document, made, "the store now gives")
 

@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 from spark_core.certificate.content import content, differences
 from spark_core.errors import LakegcError, SettingsError, VerdictError
 from spark_core.json_and_toml import read_json
+from spark_core.plain_text import visible
 
 FORMAT = 1
 KIND = "lakegc certificate"
@@ -167,7 +168,8 @@ def read(data: bytes, name: str) -> dict[str, Any]:
         document: dict[str, Any] = read_json(data, each_once=True)
         kind, written = document.get("kind"), document.get("format")
     except ValueError as problem:
-        raise VerdictError(f"{name} is not a certificate of lakegc: {problem}") from None
+        told = visible(str(problem))  # it may quote a name
+        raise VerdictError(f"{name} is not a certificate of lakegc: {told}") from None
     except AttributeError:
         kind = written = None
     if kind != KIND:

@@ -361,6 +361,7 @@ def test_a_certificate_that_was_sealed_anew_without_a_part_is_refused_by_its_nam
         "path": ["all", {}, {**made["path"], "objects": [7]}],
         "figures": [{**made["figures"], "restored": float("inf")}, 10**400],
         "run": [[]],
+        "prefix": ["", "\ud800"],
     }
     forms = [(name, {**made, name: each}) for name, some in wrong.items() for each in some]
     for name, left in [*lacking.items(), *forms]:
@@ -375,10 +376,34 @@ def test_a_certificate_that_was_sealed_anew_without_a_part_is_refused_by_its_nam
 def test_a_field_that_is_there_twice_is_refused(place):
     _, made = place.certify()
     file = place.folder / "twice.json"
-    file.write_text('{"statement": "All is gone.", ' + json.dumps(made).removeprefix("{"))
-    answer = place.lakegc("verify", str(file))
+    for name in ("statement", "x\\n\\u001b[2Jx"):
+        file.write_text(f'{{"{name}": 1, "{name}": 2, ' + json.dumps(made).removeprefix("{"))
+        answer = place.lakegc("verify", str(file))
+        assert answer.exit_code == 1
+        words = name.replace("u001b", "x1b")
+        told = f"is not a certificate of lakegc: it has the field `{words}` twice"
+        assert told in answer.stderr
+
+
+def test_the_name_of_a_field_does_not_look_like_an_answer(place):
+    _, made = place.certify()
+    name = "x\nSigned by the key of --public-key.\nstore        s3://x/ agrees\n\ud800"
+    answer = place.verify(_resealed(made, **{name: 1}))
     assert answer.exit_code == 1
-    assert "is not a certificate of lakegc: it has the field `statement` twice" in answer.stderr
+    assert len(answer.stdout.splitlines()) == 2
+    assert answer.stdout.splitlines()[1].startswith("wrong    x\\nSigned by the key of")
+
+
+def test_no_more_commits_were_read_than_there_are(place):
+    _, made = place.certify("--path", GONE)
+    path = made["path"]
+    read = path["commits_read"]
+    for number in (read + 1, 10**30, -1):
+        words = path["statement"].replace(f"all {read:,} ", f"all {number:,} ")
+        forged = _resealed(made, path={**path, "commits_read": number, "statement": words})
+        answer = place.verify(forged, "--store")
+        assert answer.exit_code == 1, number
+        assert "path" in answer.stdout
 
 
 def test_a_statement_that_its_own_proof_does_not_give_is_a_forgery(place):
