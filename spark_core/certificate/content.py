@@ -78,7 +78,8 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
         "instance": of.instance,
         "namespace": of.namespace,
         "run": of.run,
-        "gone": not held,
+        # Where a store refused each deletion, nothing is gone.
+        "gone": not held and "deleted" in outcomes,
         "held_by": held,
         "statement": _statement(of, outcomes, held),
         "outcomes": outcomes,

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs
 from lakegc_dagster.sandbox.history import documents_history
-from spark_core.certificate import issue, seal_and_signature, under_prefix
+from spark_core.certificate import content, issue, seal_and_signature, under_prefix
+from spark_core.records.manifest import Manifest
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.quarantine import key_of
@@ -422,6 +424,23 @@ def test_a_statement_that_its_own_proof_does_not_give_is_a_forgery(place):
         assert answer.exit_code == 1, changed
         assert re.search(rf"^wrong +{re.escape(text)}:", answer.stdout, re.MULTILINE), text
         assert "\nThe 129 objects" not in answer.stdout
+
+
+def test_nothing_is_gone_where_the_store_refused_each_deletion(place):
+    _, made = place.certify()
+    report = Manifest.from_json(made["deletion_report"].encode(), name="report")
+    facts = {
+        **report.facts,
+        "deleted_objects": 0,
+        "deleted_bytes": 0,
+        "refused_objects": 129,
+        "refused_bytes": 1,
+    }
+    refused = replace(report, facts=facts).to_json().decode()
+    asked = {**made, "by_reason": {"garbage": {"refused": [129, 1]}}}
+    found = content.content(made["verdict"], refused, asked)
+    assert not found["gone"]
+    assert "deleted nothing. 129 others were to go and were not" in found["statement"]
 
 
 def test_what_only_the_store_can_tell_is_compared_with_it(place):
