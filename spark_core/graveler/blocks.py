@@ -7,29 +7,33 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
-import cramjam
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.table_format import (
-    CRC_MASK,
-    FOOTER_SIZE,
-    MAY_MATTER,
-    PLAIN,
-    SNAPPY,
-    TRAILER_SIZE,
-)
+from spark_core.graveler.table_format import MAY_MATTER, PLAIN, SNAPPY, TRAILER_SIZE
 
 Longs: TypeAlias = NDArray[np.int64]
 
 # Arrow's binary offsets are 32-bit, and the server closes a range at some 20 MiB.
 MAX_DECOMPRESSED_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of a buffer: where each begins, and its length in bytes."""
+
+    starts: Longs
+    lengths: Longs
+
+    @classmethod
+    def room(cls, count: int) -> Pieces:
+        """Make room for `count` pieces that a kernel fills in."""
+        return cls(np.empty(count, np.int64), np.empty(count, np.int64))
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,30 @@ class Blocks:
     starts: Longs
     offsets: Longs
     plain: NDArray[np.bool_]
+
+    def scan(self, most: int, *, trailer: int) -> tuple[Longs, Pieces, Pieces]:
+        """Find the records of the blocks.
+
+        Args:
+            most: How many there may be.
+            trailer: Bytes behind each user key.
+
+        Returns:
+            How many bytes each key shares with the one before it; the bytes that it does not share,
+            with the length of the whole user key; and the values.
+
+        Raises:
+            CorruptTableError: If they cannot be read, or are too many.
+        """
+        shared, keys, values = np.empty(most, np.int64), Pieces.room(most), Pieces.room(most)
+        arrays = (keys.starts, keys.lengths, values.starts, values.lengths)
+        status, position, found = kernels.scan_records(
+            self.buffer, self.starts, trailer, shared, *arrays
+        )
+        if status != kernels.OK:
+            raise self.fail(status, position)
+        key_starts, key_lengths, value_starts, value_lengths = (array[:found] for array in arrays)
+        return shared[:found], Pieces(key_starts, key_lengths), Pieces(value_starts, value_lengths)
 
     def fail(self, status: int, position: int, message: str = "") -> CorruptTableError:
         """Make the error for what a kernel found at a position of the buffer.
@@ -94,37 +122,6 @@ class Handles:
         return self.offsets + self.lengths + TRAILER_SIZE
 
 
-def check_handles(offsets: Longs, lengths: Longs, data: bytes, name: str, named_at: int) -> Handles:
-    """Check that blocks lie between the beginning of the file and its footer.
-
-    Args:
-        offsets: Offsets; those of 2^63 and above are negative.
-        lengths: Lengths, likewise.
-        data: The whole file.
-        name: Name of the file, for errors.
-        named_at: Offset of the handles that name the blocks.
-
-    Raises:
-        CorruptTableError: If a block does not.
-    """
-    limit = len(data) - FOOTER_SIZE
-    outside = (
-        (offsets < 0)
-        | (offsets > limit)
-        | (lengths < 0)
-        | (lengths > limit - TRAILER_SIZE - offsets)
-    )
-    if outside.any():
-        bad = int(np.flatnonzero(outside)[0])
-        raise CorruptTableError(
-            name,
-            named_at,
-            f"block handle ({offsets[bad]}, {lengths[bad]}) reaches out of the {limit} bytes "
-            "before the footer",
-        )
-    return Handles(offsets, lengths)
-
-
 def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
     """Check and decompress blocks.
 
@@ -141,71 +138,51 @@ def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
             unknown, or it does not decompress to the size that it states.
     """
     offsets, lengths = handles.offsets, handles.lengths
-    file = np.frombuffer(data, np.uint8)
     ends = offsets + lengths
-    _check_checksums(data, file, name, offsets, ends)
-    types = file[ends]
-    unknown = np.flatnonzero(types > SNAPPY)
-    if unknown.size:
-        at = int(ends[unknown[0]])
-        raise CorruptTableError(
-            name, at, f"block type {data[at]}, wanted {PLAIN} (plain) or {SNAPPY} (snappy)"
-        )
-    sizes = np.empty(offsets.size, np.int64)
-    status, position = kernels.snappy_sizes(file, offsets, lengths, sizes)
-    if status != kernels.OK:
-        raise CorruptTableError(name, int(position), f"found {kernels.PROBLEMS[status]}")
-    starts = np.zeros(offsets.size + 1, np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    if starts[-1] > MAX_DECOMPRESSED_BYTES:
-        raise CorruptTableError(
-            name, None, f"its blocks decompress to {starts[-1]} bytes, more than a table can hold"
-        )
-    buffer = np.empty(int(starts[-1]), np.uint8)
-    source, target = memoryview(data), buffer.data
-    decompress = cramjam.snappy.decompress_raw_into
-    for offset, end, (start, stop), kind in zip(
-        offsets.tolist(), ends.tolist(), pairwise(starts.tolist()), types.tolist(), strict=True
-    ):
-        if kind == PLAIN:
-            target[start:stop] = source[offset:end]
-            continue
-        try:
-            written = decompress(source[offset:end], target[start:stop])
-        except cramjam.DecompressionError as error:
-            raise CorruptTableError(
-                name, offset, f"the block does not decompress: {error}"
-            ) from error
-        if written != stop - start:
-            raise CorruptTableError(
-                name,
-                offset,
-                f"the block decompresses to {written} bytes, its head says {stop - start}",
-            )
-    return Blocks(name, buffer, starts, offsets, types == PLAIN)
-
-
-def _check_checksums(
-    data: bytes, file: NDArray[np.uint8], name: str, offsets: Longs, ends: Longs
-) -> None:
     checksum = google_crc32c.value
-    raw = np.array(
+    checksums = np.array(
         [
             checksum(data[begin : end + 1])
             for begin, end in zip(offsets.tolist(), ends.tolist(), strict=True)
         ],
-        np.uint32,
+        np.int64,
     )
-    found = ((raw >> 15) | (raw << 17)) + np.uint32(CRC_MASK)
-    stored = (
-        np.ascontiguousarray(file[ends[:, None] + np.arange(1, TRAILER_SIZE)]).view("<u4").ravel()
-    )
-    wrong = np.flatnonzero(found != stored)
-    if wrong.size:
-        bad = int(wrong[0])
+    file, starts = np.frombuffer(data, np.uint8), np.zeros(offsets.size + 1, np.int64)
+    status, bad = kernels.check_blocks(file, offsets, lengths, checksums, starts)
+    if status != kernels.OK:
+        place = int(offsets[bad]), int(ends[bad])
+        raise _broken_block(data, name, status, place, int(checksums[bad]))
+    if starts[-1] > MAX_DECOMPRESSED_BYTES:
+        raise CorruptTableError(
+            name, None, f"its blocks decompress to {starts[-1]} bytes, more than a table can hold"
+        )
+    buffer, is_plain = np.empty(int(starts[-1]), np.uint8), file[ends] == PLAIN
+    bad = kernels.decompress_blocks(file, offsets, lengths, starts, buffer)
+    if bad >= 0:
         raise CorruptTableError(
             name,
             int(offsets[bad]),
-            f"the block's checksum is {int(found[bad]):08x}, its trailer says "
-            f"{int(stored[bad]):08x}",
+            f"the block does not decompress to the {starts[bad + 1] - starts[bad]} bytes that its "
+            "head says",
         )
+    return Blocks(name, buffer, starts, offsets, is_plain)
+
+
+def _broken_block(
+    data: bytes, name: str, status: int, place: tuple[int, int], checksum: int
+) -> CorruptTableError:
+    """Make the error for what `check_blocks` found of the block between two offsets."""
+    begin, end = place
+    if status == kernels.BAD_CHECKSUM:
+        stored = int.from_bytes(data[end + 1 : end + TRAILER_SIZE], "little")
+        return CorruptTableError(
+            name,
+            begin,
+            f"the block's checksum is {kernels.masked(checksum):08x}, its trailer says "
+            f"{stored:08x}",
+        )
+    if status == kernels.UNKNOWN_BLOCK_TYPE:
+        return CorruptTableError(
+            name, end, f"block type {data[end]}, wanted {PLAIN} (plain) or {SNAPPY} (snappy)"
+        )
+    return CorruptTableError(name, begin, f"found {kernels.PROBLEMS[status]}")

@@ -2,8 +2,8 @@
 
 Every loop checks each length against the end of the block, value or message before it reads,
 because a file may be broken or hostile although its checksums fit. No loop raises: it returns a
-status from `PROBLEMS` and the position in the buffer where it stopped, and the caller names the
-file and the offset.
+status and the position in the buffer where it stopped, and the caller names the file and the
+offset.
 
 All functions stand in this one file because numba renews cached code only when the file of the
 called function itself changes.
@@ -21,7 +21,11 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
+from spark_core.graveler.table_format import CRC_MASK, PLAIN, SNAPPY
 from spark_core.jit import compiled
 
 # NumPy arrays of uint8, int64 and int32. All numbers are int64, because numba computes in floats
@@ -54,7 +58,11 @@ NO_ADDRESS = 19
 UNKNOWN_ADDRESS_TYPE = 20
 NUMBER_TOO_LARGE = 21
 BLOCK_TOO_LARGE = 22
+BAD_CHECKSUM = 23
+UNKNOWN_BLOCK_TYPE = 24
+HANDLE_OUTSIDE = 25
 
+# What statuses mean; the callers have words of their own for the last three.
 PROBLEMS = {
     CUT_VARINT: "a varint that runs past the end of what holds it",
     LONG_VARINT: "a varint longer than its number needs or than 64 bits",
@@ -83,11 +91,50 @@ PROBLEMS = {
 # A snappy copy of 64 bytes takes 3 bytes. Nothing expands more than that.
 _SNAPPY_MAX_EXPANSION = 22
 
+# Bytes that `copy_wide` copies.
+_WIDE = 16
+
+
+@intrinsic
+def copy_wide(_context: Any, source: Any, source_at: Any, target: Any, target_at: Any) -> Any:
+    """Copy 16 bytes at once; nobody checks that they lie inside the arrays."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        places = []
+        for number in (0, 2):
+            array = context.make_array(signature.args[number])(context, builder, values[number])
+            places.append(builder.gep(array.data, [values[number + 1]]))
+        size: Any = cgutils.intp_t(_WIDE)
+        move: Any = cgutils.raw_memcpy
+        move(builder, places[1], places[0], size, 1)
+        return context.get_dummy_value()
+
+    return types.void(source, source_at, target, target_at), generate
+
 
 @compiled
 def as_long(number: Any) -> int:
     """Widen a number of an array so that arithmetic with it is signed."""
     return np.int64(number)  # type: ignore[return-value] # to the compiler both are int64
+
+
+@compiled
+def copy(source: Bytes, source_at: int, target: Bytes, target_at: int, size: int) -> None:
+    """Copy bytes between two arrays, or to a place 16 bytes or more behind them in the same one.
+
+    Up to 15 bytes behind the copy may change, so a target is filled from front to back.
+    """
+    # numba needs no negative case for unsigned indexes.
+    begin = np.uint64(source_at)
+    at = np.uint64(target_at)
+    if source_at + size + _WIDE > source.size or target_at + size + _WIDE > target.size:
+        for j in range(np.uint64(size)):
+            target[at + j] = source[begin + j]
+        return
+    done = 0
+    while done < size:
+        copy_wide(source, source_at + done, target, target_at + done)  # type: ignore[call-arg] # numba adds the context
+        done += _WIDE
 
 
 @compiled
@@ -128,27 +175,138 @@ def entries_end(buffer: Bytes, begin: int, end: int) -> int:
 
 
 @compiled
-def snappy_sizes(file: Bytes, offsets: Longs, lengths: Longs, sizes: Longs) -> tuple[int, int]:
-    """Find the size of each stored block after decompression, and refuse impossible sizes.
+def check_blocks(
+    file: Bytes, offsets: Longs, lengths: Longs, checksums: Longs, starts: Longs
+) -> tuple[int, int]:
+    """Check the trailers of stored blocks, and find their sizes after decompression.
 
-    A block's type is the byte after its payload: 0 plain, 1 snappy (already checked).
+    A trailer is one byte for the block's type and four for its checksum.
+
+    Args:
+        file: The whole file.
+        offsets: Where each block begins; block and trailer are known to lie inside the file.
+        lengths: Length of each without its trailer.
+        checksums: CRC32C of each with its type.
+        starts: Receives, after a first 0, where each block ends behind those before it.
 
     Returns:
-        Status and the offset in the file.
+        Status and the number of the block.
     """
     for i in range(offsets.size):
         begin = offsets[i]
         end = begin + lengths[i]
-        if file[end] == 0:
-            sizes[i] = lengths[i]
-            continue
-        size, position = read_uvarint(file, begin, end)
-        if position < 0:
-            return -position, begin
-        if size < 0 or size > lengths[i] * _SNAPPY_MAX_EXPANSION:
-            return BLOCK_TOO_LARGE, begin
-        sizes[i] = size
+        checksum = masked(checksums[i])
+        for j in range(4):
+            if file[end + 1 + j] != (checksum >> (8 * j)) & 255:
+                return BAD_CHECKSUM, i
+        size = lengths[i]
+        if file[end] != PLAIN:
+            if file[end] != SNAPPY:
+                return UNKNOWN_BLOCK_TYPE, i
+            size, position = read_uvarint(file, begin, end)
+            if position < 0:
+                return -position, i
+            if size < 0 or size > lengths[i] * _SNAPPY_MAX_EXPANSION:
+                return BLOCK_TOO_LARGE, i
+        starts[i + 1] = starts[i] + size
     return OK, 0
+
+
+@compiled
+def masked(checksum: int) -> int:
+    """Return the form in which a table stores a CRC32C."""
+    rotated = (checksum >> 15) | ((checksum << 17) & 0xFFFFFFFF)
+    return (rotated + CRC_MASK) & 0xFFFFFFFF
+
+
+@compiled
+def decompress_blocks(
+    file: Bytes, offsets: Longs, lengths: Longs, starts: Longs, buffer: Bytes
+) -> int:
+    """Decompress the blocks that `check_blocks` accepted.
+
+    Args:
+        file: As for `check_blocks`.
+        offsets: Likewise.
+        lengths: Likewise.
+        starts: From `check_blocks`.
+        buffer: Receives the blocks.
+
+    Returns:
+        Number of the first block that is broken, or -1.
+    """
+    for i in range(offsets.size):
+        begin = offsets[i]
+        end = begin + lengths[i]
+        if file[end] == PLAIN:
+            copy(file, begin, buffer, starts[i], lengths[i])
+            continue
+        _, position = read_uvarint(file, begin, end)
+        if not decompress(file, position, end, buffer, starts[i], starts[i + 1]):
+            return i
+    return -1
+
+
+@compiled
+def little_endian(buffer: Bytes, position: int, end: int, width: int) -> tuple[int, int]:
+    """Read a number, and return it with the position after it; -1 if it does not end there."""
+    number = 0
+    if width > end - position:
+        return number, -1
+    for i in range(width):
+        number |= as_long(buffer[np.uint64(position + i)]) << (8 * i)
+    return number, position + width
+
+
+@compiled
+def decompress(file: Bytes, position: int, end: int, buffer: Bytes, start: int, stop: int) -> bool:
+    """Decompress one block; say whether it is sound and fills its place to the last byte.
+
+    Args:
+        file: The whole file.
+        position: Where the block's literals and copies begin.
+        end: Where they end.
+        buffer: Receives the bytes.
+        start: Where the block begins there.
+        stop: Where it ends.
+
+    References:
+        Snappy's `format_description.txt`.
+    """
+    at = start
+    while position < end:
+        tag = as_long(file[np.uint64(position)])
+        kind = tag & 3
+        length = (tag >> 2) + 1
+        position += 1
+        if kind == 0:
+            if length > 60:
+                width = length - 60
+                length, position = little_endian(file, position, end, width)
+                length += 1
+            if position < 0 or length > end - position or length > stop - at:
+                return False
+            copy(file, position, buffer, at, length)
+            position += length
+        else:
+            # A width that is known to the compiler costs no loop.
+            if kind == 1:
+                back, position = little_endian(file, position, end, 1)
+                back |= (tag >> 5) << 8
+                length = ((tag >> 2) & 7) + 4
+            elif kind == 2:
+                back, position = little_endian(file, position, end, 2)
+            else:
+                back, position = little_endian(file, position, end, 4)
+            if position < 0 or back < 1 or back > at - start or length > stop - at:
+                return False
+            if back >= _WIDE:
+                copy(buffer, at - back, buffer, at, length)
+            else:
+                for i in range(length):
+                    buffer[np.uint64(at + i)] = buffer[np.uint64(at - back + i)]
+        at += length
+    return at == stop
 
 
 @compiled
@@ -188,18 +346,19 @@ def scan_entry(
 
 @compiled
 def scan_handles(
-    buffer: Bytes, starts: Longs, offsets: Longs, lengths: Longs
+    buffer: Bytes, starts: Longs, limit_of_blocks: int, offsets: Longs, lengths: Longs
 ) -> tuple[int, int, int]:
     """Read the block handles of index blocks; the separator keys are not used.
 
     Args:
         buffer: Decompressed index blocks, one after another.
         starts: Where each begins, and the end of the last.
+        limit_of_blocks: Where the last block can end in the file, without its trailer.
         offsets: Receives the offsets; must have room for one entry in 5 bytes.
         lengths: Receives the lengths.
 
     Returns:
-        Status, position, and number of handles.
+        Status, position, and number of handles; behind those, the one that reaches out of the file.
     """
     found = 0
     for block in range(starts.size - 1):
@@ -224,6 +383,8 @@ def scan_handles(
                 return NOT_ONE_HANDLE, value, found
             offsets[found] = offset
             lengths[found] = length
+            if offset < 0 or length < 0 or length > limit_of_blocks - offset:
+                return HANDLE_OUTSIDE, value, found
             found += 1
             position = value + size
     return OK, 0, found
@@ -233,17 +394,19 @@ def scan_handles(
 def scan_records(
     buffer: Bytes,
     starts: Longs,
+    trailer: int,
     shared: Longs,
     key_starts: Longs,
     key_lengths: Longs,
     value_starts: Longs,
     value_lengths: Longs,
 ) -> tuple[int, int, int]:
-    """Find the records of data blocks.
+    """Find the records of data blocks, or the names and values of a block of those.
 
     Args:
-        buffer: Decompressed data blocks, one after another.
+        buffer: Decompressed blocks, one after another.
         starts: Where each begins, and the end of the last.
+        trailer: Bytes behind each user key: 8 in data blocks, else 0.
         shared: Receives how many bytes a key shares with the internal key before it.
         key_starts: Receives where the unshared bytes of a key begin.
         key_lengths: Receives the length of the whole user key.
@@ -264,34 +427,22 @@ def scan_records(
             common, unshared, size, at = scan_entry(buffer, position, limit, previous)
             if at < 0:
                 return -at, position, found
-            if unshared < 8:
+            if unshared < trailer:
                 return SHORT_KEY, position, found
-            trailer = at + unshared - 8
-            if buffer[trailer] != 1:
-                return NOT_A_SET, position, found
-            for i in range(1, 8):
-                if buffer[trailer + i] != 0:
+            for i in range(trailer):
+                if buffer[at + unshared - trailer + i] != (1 if i == 0 else 0):
                     return NOT_A_SET, position, found
             if found >= shared.size:
                 return TOO_MANY_RECORDS, position, found
             shared[found] = common
             key_starts[found] = at
-            key_lengths[found] = common + unshared - 8
+            key_lengths[found] = common + unshared - trailer
             value_starts[found] = at + unshared
             value_lengths[found] = size
             found += 1
             previous = common + unshared
             position = at + unshared + size
     return OK, 0, found
-
-
-@compiled
-def copy(source: Bytes, source_at: int, target: Bytes, target_at: int, size: int) -> None:
-    """Copy bytes that do not overlap; numba needs no negative case for unsigned indexes."""
-    begin = np.uint64(source_at)
-    at = np.uint64(target_at)
-    for j in range(np.uint64(size)):
-        target[at + j] = source[begin + j]
 
 
 @compiled
@@ -604,15 +755,19 @@ def gather(buffer: Bytes, starts: Longs, lengths: Longs, offsets: Ints, target: 
 @compiled
 def put_length(number: int, target: Bytes, at: int) -> int:
     """Write a length as decimal text and return the position after it."""
-    digits = 1
+    end = at + 1
     bound = 10
     while number >= bound:
-        digits += 1
+        end += 1
         bound *= 10
-    for i in range(digits):
-        target[np.uint64(at + digits - 1 - i)] = 48 + number % 10
-        number //= 10
-    return at + digits
+    rest = np.uint64(number)
+    place = np.uint64(end)
+    for _ in range(end - at):
+        place -= np.uint64(1)
+        tenth = rest // np.uint64(10)
+        target[place] = np.uint64(48) + rest - tenth * np.uint64(10)
+        rest = tenth
+    return end
 
 
 @compiled

@@ -10,7 +10,8 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.records import METARANGES, Pieces, gather, scan
+from spark_core.graveler.blocks import Pieces
+from spark_core.graveler.records import METARANGES, gather, scan
 
 # Ids become object keys, so nothing but a SHA-256 in hex may pass.
 _TABLE_ID = re.compile(rb"[0-9a-f]{64}")
@@ -45,7 +46,7 @@ def read_ranges_of(
     records = scan(data, name=name, type_=METARANGES, entity=entity, expected_id=expected_id)
     blocks = records.table.data
     count = len(records.keys)
-    minima, maxima = Pieces.empty(count), Pieces.empty(count)
+    minima, maxima = Pieces.room(count), Pieces.room(count)
     sizes, counts = np.empty(count, np.int64), np.empty(count, np.int64)
     status, position = kernels.range_data_fields(
         blocks.buffer,

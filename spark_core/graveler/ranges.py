@@ -8,7 +8,8 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.records import RANGES, Pieces, Records, gather, scan
+from spark_core.graveler.blocks import Pieces
+from spark_core.graveler.records import RANGES, Records, gather, scan
 
 # An entry's identity is a SHA-256.
 IDENTITY_SIZE = 32
@@ -81,7 +82,7 @@ def _scanned(
 def _entries(records: Records) -> pa.RecordBatch:
     count, blocks = len(records.keys), records.table.data
     _check_identities(records)
-    addresses, checksums = Pieces.empty(count), Pieces.empty(count)
+    addresses, checksums = Pieces.room(count), Pieces.room(count)
     types, sizes = np.empty(count, np.int32), np.empty(count, np.int64)
     status, position = kernels.entry_fields(
         blocks.buffer,
@@ -123,6 +124,9 @@ def _check_identities(records: Records) -> None:
 def _text(records: Records, pieces: Pieces, field: str) -> pa.StringArray:
     buffer = records.table.data.buffer
     text = gather(buffer, pieces, pa.string(), records.table.name)
+    if np.frombuffer(text.buffers()[2], np.int8).min(initial=0) == 0:
+        # All of it is ASCII.
+        return text
     try:
         text.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +11,9 @@ from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks
+from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks, Longs, Pieces
 from spark_core.graveler.identity import tagged_map
 from spark_core.graveler.sstable import Table, open_table
-
-Longs: TypeAlias = NDArray[np.int64]
 
 RANGES, METARANGES = "ranges", "metaranges"
 
@@ -24,21 +21,9 @@ RANGES, METARANGES = "ranges", "metaranges"
 HASHED_PROPERTIES = ("type", "entity", "schema_name", "schema_definition")
 # Two lengths of up to ten digits and two bars.
 _HASH_OVERHEAD = 22
-# Three lengths and the 8-byte trailer of its key.
-_SMALLEST_RECORD = 11
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Pieces of a buffer: where each begins, and its length in bytes."""
-
-    starts: Longs
-    lengths: Longs
-
-    @classmethod
-    def empty(cls, count: int) -> Pieces:
-        """Make room for `count` pieces."""
-        return cls(np.zeros(count, np.int64), np.zeros(count, np.int64))
+# The trailer of a key, and three lengths before it.
+_TRAILER = 8
+_SMALLEST_RECORD = 3 + _TRAILER
 
 
 @dataclass(frozen=True)
@@ -136,26 +121,14 @@ def scan(
         raise CorruptTableError(
             name, None, f"property `count` says {count}, more records than its blocks can hold"
         )
-    shared = np.empty(count, np.int64)
-    keys, values = Pieces.empty(count), Pieces.empty(count)
-    status, position, found = kernels.scan_records(
-        blocks.buffer,
-        blocks.starts,
-        shared,
-        keys.starts,
-        keys.lengths,
-        values.starts,
-        values.lengths,
-    )
-    if status != kernels.OK:
-        raise blocks.fail(status, position)
-    if found != count:
+    shared, keys, values = blocks.scan(count, trailer=_TRAILER)
+    if shared.size != count:
         raise CorruptTableError(
-            name, None, f"the file holds {found} records, property `count` says {count}"
+            name, None, f"the file holds {shared.size} records, property `count` says {count}"
         )
     rebuilt = _rebuild_keys(blocks, shared, keys)
     _check_end_keys(table, rebuilt)
-    identities, payloads = Pieces.empty(count), Pieces.empty(count)
+    identities, payloads = Pieces.room(count), Pieces.room(count)
     status, position = kernels.split_values(
         blocks.buffer,
         values.starts,

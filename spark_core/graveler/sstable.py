@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.blocks import Blocks, Handles, check_handles, load_blocks
+from spark_core.graveler.blocks import Blocks, Handles, load_blocks
 from spark_core.graveler.table_format import (
     CHECKSUM_CRC32C,
     FOOTER_SIZE,
@@ -20,6 +20,7 @@ from spark_core.graveler.table_format import (
     MAGIC,
     PROPERTIES_BLOCK,
     SINGLE_LEVEL,
+    TRAILER_SIZE,
     TWO_LEVEL,
 )
 from spark_core.graveler.wire import Source, read_uvarint
@@ -72,8 +73,8 @@ _FIXED_PROPERTIES = {
     "rocksdb.index.value.is.delta.encoded": b"\x00",
 }
 
-# Three lengths and a handle of two numbers.
-_SMALLEST_INDEX_ENTRY = 5
+# Three lengths, and in an index a handle of two numbers.
+_SMALLEST_ENTRY, _SMALLEST_INDEX_ENTRY = 3, 5
 
 
 @dataclass(frozen=True)
@@ -225,8 +226,19 @@ def _read_uvarints(raw: bytes, count: int, source: Source, *, padded: bool = Fal
 
 
 def _one_handle(numbers: list[int], data: bytes, name: str, named_at: int) -> Handles:
-    offset, length = np.array([numbers], np.uint64).astype(np.int64).T
-    return check_handles(offset, length, data, name, named_at)
+    offset, length = numbers
+    limit = len(data) - FOOTER_SIZE
+    if length > limit - TRAILER_SIZE - offset:
+        raise _outside(offset, length, limit, name, named_at)
+    return Handles(np.array([offset], np.int64), np.array([length], np.int64))
+
+
+def _outside(offset: int, length: int, limit: int, name: str, named_at: int) -> CorruptTableError:
+    return CorruptTableError(
+        name,
+        named_at,
+        f"block handle ({offset}, {length}) reaches out of the {limit} bytes before the footer",
+    )
 
 
 def _offset(handle: Handles) -> int:
@@ -241,35 +253,32 @@ def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dic
             name, _offset(handle), f"the {what} block is compressed, wanted a plain one"
         )
     raw = blocks.buffer.tobytes()
-    limit = int(kernels.entries_end(blocks.buffer, 0, len(raw)))
-    if limit < 0:
-        raise blocks.fail(-limit, 0)
+    shared, keys, values = blocks.scan(len(raw) // _SMALLEST_ENTRY, trailer=0)
     entries: dict[bytes, bytes] = {}
     key = b""
-    position = 0
-    while position < limit:
-        shared, unshared, size, at = map(
-            int, kernels.scan_entry(blocks.buffer, position, limit, len(key))
-        )
-        if at < 0:
-            raise blocks.fail(-at, position)
-        previous, key = key, key[:shared] + raw[at : at + unshared]
+    for common, begin, length, value, size in zip(
+        shared.tolist(),
+        keys.starts.tolist(),
+        keys.lengths.tolist(),
+        values.starts.tolist(),
+        values.lengths.tolist(),
+        strict=True,
+    ):
+        previous, key = key, key[:common] + raw[begin : begin + length - common]
         if entries and key <= previous:
-            raise blocks.fail(kernels.KEYS_NOT_ASCENDING, position)
-        position = at + unshared + size
-        entries[key] = raw[at + unshared : position]
+            raise blocks.fail(kernels.KEYS_NOT_ASCENDING, begin)
+        entries[key] = raw[value : value + size]
     return entries
 
 
 def _check_properties(raw: dict[bytes, bytes], source: Source) -> dict[str, bytes]:
-    properties = {}
-    for key, value in raw.items():
-        if not key.isascii():
-            raise source.fail(f"the name {key!r} is not ASCII")
-        text = key.decode()
-        if text.startswith(_ENGINE_PREFIXES) and text not in _ENGINE_PROPERTIES:
+    try:
+        properties = {key.decode("ascii"): value for key, value in raw.items()}
+    except UnicodeDecodeError as error:
+        raise source.fail(f"the name {error.object!r} is not ASCII") from error
+    for text in properties.keys() - _ENGINE_PROPERTIES:
+        if text.startswith(_ENGINE_PREFIXES):
             raise source.fail(f"{text} belongs to a table format that lakeFS does not write")
-        properties[text] = value
     for text, wanted in _FIXED_PROPERTIES.items():
         if properties.get(text) != wanted:
             raise source.fail(f"{text} is {properties.get(text)!r}, wanted {wanted!r}")
@@ -294,17 +303,22 @@ def _read_index(data: bytes, index: Blocks, named_at: int) -> Handles:
     """Read the handles that index blocks hold."""
     capacity = index.buffer.size // _SMALLEST_INDEX_ENTRY + 1
     offsets, lengths = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    status, position, found = kernels.scan_handles(index.buffer, index.starts, offsets, lengths)
+    limit = len(data) - FOOTER_SIZE
+    status, position, found = kernels.scan_handles(
+        index.buffer, index.starts, limit - TRAILER_SIZE, offsets, lengths
+    )
+    if status == kernels.HANDLE_OUTSIDE:
+        raise _outside(int(offsets[found]), int(lengths[found]), limit, index.name, named_at)
     if status != kernels.OK:
         raise index.fail(status, position)
-    return check_handles(offsets[:found], lengths[:found], data, index.name, named_at)
+    return Handles(offsets[:found], lengths[:found])
 
 
 def _check_tiling(handles: list[Handles], limit: int, name: str) -> None:
-    offsets = np.concatenate([handle.offsets for handle in handles])
-    ends = np.concatenate([handle.ends for handle in handles])
-    order = np.lexsort((ends, offsets))
-    begins, ends = np.append(offsets[order], limit), np.append(0, ends[order])
+    # A block ends behind its beginning. So they tile the file, whatever their order, if each ends
+    # where one other begins.
+    begins = np.sort(np.concatenate([*(handle.offsets for handle in handles), [limit]]))
+    ends = np.sort(np.concatenate([[0], *(handle.ends for handle in handles)]))
     wrong = np.flatnonzero(begins != ends)
     if wrong.size:
         begin, end = int(begins[wrong[0]]), int(ends[wrong[0]])

@@ -6,6 +6,7 @@ import pickle
 from datetime import UTC, datetime
 
 import cramjam
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from spark_core.graveler import (
     Timestamp,
     decode_entry,
     entry_identity,
+    kernels,
     read_commit_records,
     read_metarange,
     read_range,
@@ -164,7 +166,7 @@ def test_another_checksum_type_refuses(kind):
     [
         (handle(0, 10) + handle(0, 10) + b"\x01", "behind what belongs there"),
         (handle(10**6, 10) + handle(0, 10), "block handle (1000000, 10) reaches out of the"),
-        (handle(2**64 - 1, 2**64 - 1) + handle(0, 10), "block handle (-1, -1) reaches out of the"),
+        (handle(2**64 - 1, 2**64 - 1) + handle(0, 10), f"({2**64 - 1}, {2**64 - 1}) reaches out"),
         (handle(0, 2**63 - 1) + handle(0, 10), "reaches out of the"),
         (b"\xff" * 40, "a varint is longer than its number needs or than 64 bits"),
         (b"\x80" * 9 + b"\x02", "a varint is longer than its number needs or than 64 bits"),
@@ -203,6 +205,41 @@ def test_a_snappy_block_that_claims_too_much_refuses(small):
     refuses(snappy_range(pressed[:-1]), "does not decompress")
     refuses(snappy_range(b"\x80\x80"), "a varint that runs past the end")
     refuses(snappy_range(b""), "a varint that runs past the end")
+
+
+def _decompressed(raw):
+    file = np.frombuffer(raw, np.uint8)
+    size, position = kernels.read_uvarint(file, 0, len(raw))
+    if position < 0 or not 0 <= size <= 22 * len(raw):
+        return None
+    buffer = np.empty(size, np.uint8)
+    is_sound = kernels.decompress(file, position, len(raw), buffer, 0, size)
+    return buffer.tobytes() if is_sound else None
+
+
+def _decompressed_by_the_library(raw):
+    try:
+        return bytes(cramjam.snappy.decompress_raw(raw))
+    except cramjam.DecompressionError:
+        return None
+
+
+_PIECE = st.binary(max_size=90) | st.text("ab", max_size=9).map(str.encode)
+_TAGS = st.sampled_from([0, 1, 2, 3, 0xF0, 0xF4, 0xF8, 0xFC, 0xFF])
+
+
+@settings(max_examples=examples(300, 3000), deadline=None)
+@given(
+    st.lists(st.tuples(_PIECE, st.sampled_from([1, 2, 40])), max_size=8),
+    st.lists(st.tuples(st.integers(0, 10**6), _TAGS | st.integers(0, 255)), max_size=3),
+)
+def test_a_compressed_block_is_read_and_refused_as_by_the_library(pieces, changes):
+    data = b"".join(piece * times for piece, times in pieces)
+    raw = bytearray(cramjam.snappy.compress_raw(data))
+    assert _decompressed(bytes(raw)) == data
+    for position, byte in changes:
+        raw[position % len(raw)] = byte
+    assert _decompressed(bytes(raw)) == _decompressed_by_the_library(bytes(raw))
 
 
 def test_a_compressed_metaindex_refuses():

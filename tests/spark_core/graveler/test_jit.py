@@ -87,8 +87,8 @@ from spark_core.graveler import kernels
 assert spark_core.__file__.startswith(sys.argv[1]), spark_core.__file__
 # One that calls another stands for all, which are compiled in the same way.
 none = np.zeros(0, np.int64)
-kernels.snappy_sizes(np.zeros(1, np.uint8), none, none, none)
-assert [len(loop.signatures) for loop in (kernels.snappy_sizes, kernels.read_uvarint)] == [1, 1]
+kernels.check_blocks(np.zeros(1, np.uint8), none, none, none, none)
+assert [len(loop.signatures) for loop in (kernels.check_blocks, kernels.read_uvarint)] == [1, 1]
 loops = [value for value in vars(kernels).values() if isinstance(value, CPUDispatcher)]
 assert len(loops) > 15
 assert not any(loop._cache.cache_path for loop in loops)
@@ -114,6 +114,7 @@ def test_a_package_in_a_zip_is_compiled_and_leaves_nothing_behind(tmp_path):
 
 FUZZ = """
 import random, sys
+import cramjam
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels, read_metarange, read_range
 from tests.spark_core.graveler.forge import Forgery
@@ -151,6 +152,13 @@ for turn in range(int(sys.argv[2])):
                 [b"\\xff" * 9 + b"\\x01", b"\\x80", bytes(5), b"\\xfe" + b"\\xff" * 8 + b"\\x01"]
             )
         forgery.blocks[number] = bytes(block)
+    if chance.random() < 0.4:
+        forgery.kinds = [1] * len(forgery.blocks)
+        pressed = [bytearray(cramjam.snappy.compress_raw(block)) for block in forgery.blocks]
+        block = chance.choice(pressed)
+        for _ in range(chance.randint(0, 3)):
+            block[chance.randrange(len(block))] = chance.choice([0, 0xFF, chance.randrange(256)])
+        forgery.blocks = [bytes(block) for block in pressed]
     if chance.random() < 0.2:
         index = bytearray(forgery.good_index())
         index[chance.randrange(len(index))] = chance.choice(
