@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +20,13 @@ from spark_core.errors import LakegcError
 from spark_core.mark import explanations
 from spark_core.mark.kept_objects import alive_hashes
 from spark_core.mark.optimized import sketches
-from spark_core.mark.ranges import ROWS_HELD, TableReader
+from spark_core.mark.ranges import RANGES, ROWS_HELD, TableReader
 from spark_core.spark.tasks import counting, interleaved
+
+# Ranges that are resolved and written together: their rows of `RANGES`, and the entries of each.
+_Group: TypeAlias = Sequence[tuple[Mapping[str, Any], pa.RecordBatch]]
+# Bytes of their entries. For a range of some hundred entries, the calls cost more than the entries.
+_GROUP_BYTES = 2**22
 
 
 def read_ranges(
@@ -43,49 +50,84 @@ def read_ranges(
         Columns of `schemas.COMMITTED_ADDRESSES`, each row once as far as the task remembers, and
         `why` if it is wanted.
     """
-    # Lists, because several threads add to them at once.
-    seen: list[int] = []
-    of_heads: list[bool] = []
-
-    def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        found = read_whole(reader, row)
-        seen.append(found.num_rows)
-        of_heads.append(row["is_head"])
-        entries = resolved(reader.namespace, found, is_head=row["is_head"])
-        if sketched is not None:
-            sketched.append(
-                sketches.sketch(
-                    row["range_id"],
-                    found.num_rows,
-                    entries,
-                    with_contents=reader.store.tells_content,
-                )
-            )
-        if saying_why:
-            entries = entries.append_column(
-                "why", pa.repeat(pa.scalar(row["why"], pa.string()), entries.num_rows)
-            )
-        yield entries
-
     distinct = Distinct()
-    addresses = left_out = 0
     with counting(figures, reader.store.requests):
-        for batch in interleaved(ranges.to_pylist(), read, threads=reader.threads):
+        for group in _groups(reader, ranges, partial(read_whole, reader)):
+            batch, owners = _resolved_group(reader.namespace, group)
+            if sketched is not None:
+                bounds = np.searchsorted(owners, np.arange(len(group) + 1)).tolist()
+                sketched += [
+                    sketches.sketch(
+                        row["range_id"],
+                        found.num_rows,
+                        batch.slice(begin, end - begin),
+                        with_contents=reader.store.tells_content,
+                    )
+                    for (row, found), (begin, end) in zip(group, pairwise(bounds), strict=True)
+                ]
             # A row that is left out has the same hash as a stored one, and that hash decides, so
             # nothing that it keeps can go. This matters because somebody may craft hashes.
-            first = batch.filter(
-                pa.array(distinct.first(batch.column("address_hash"), _details(batch)))
+            is_first = distinct.first(batch.column("address_hash"), _details(batch))
+            if saying_why:
+                batch = batch.append_column("why", _of_ranges(group, "why", owners))
+            first = batch.filter(pa.array(is_first))
+            figures.update(
+                ranges=len(group),
+                entries=sum(found.num_rows for _, found in group),
+                head_ranges=sum(row["is_head"] for row, _ in group),
+                addresses=batch.num_rows,
+                left_out=batch.num_rows - first.num_rows,
             )
-            addresses += batch.num_rows
-            left_out += batch.num_rows - first.num_rows
             yield first
-    figures.update(
-        ranges=len(seen),
-        entries=sum(seen),
-        head_ranges=sum(of_heads),
-        addresses=addresses,
-        left_out=left_out,
-    )
+
+
+def _groups(
+    reader: TableReader,
+    ranges: pa.Table,
+    read: Callable[[Mapping[str, Any]], pa.RecordBatch | None],
+) -> Iterator[_Group]:
+    """Read ranges on threads, and group those that are read one after another.
+
+    Args:
+        reader: The store, and where its tables lie.
+        ranges: Columns of `RANGES`.
+        read: Reads the entries of one; runs on a thread. A range of which it returns None is left
+            out.
+    """
+
+    def read_one(row: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], pa.RecordBatch]]:
+        found = read(row)
+        if found is not None:
+            yield row, found
+
+    group, group_bytes = list[tuple[Mapping[str, Any], pa.RecordBatch]](), 0
+    for row, found in interleaved(ranges.to_pylist(), read_one, threads=reader.threads):
+        if group and group_bytes + found.nbytes > _GROUP_BYTES:
+            yield group
+            group, group_bytes = [], 0
+        group.append((row, found))
+        group_bytes += found.nbytes
+    if group:
+        yield group
+
+
+def _resolved_group(namespace: Namespace, group: _Group) -> tuple[pa.RecordBatch, Any]:
+    """Resolve the entries of ranges.
+
+    Returns:
+        Columns of `schemas.COMMITTED_ADDRESSES`, and for each row the number of its range.
+    """
+    owners = np.repeat(np.arange(len(group)), [found.num_rows for _, found in group])
+    entries = group[0][1]
+    if len(group) > 1:
+        entries = pa.concat_batches([found for _, found in group])
+    is_head = _of_ranges(group, "is_head", owners)
+    return _resolved(namespace, entries, is_head=is_head, owners=owners)
+
+
+def _of_ranges(group: _Group, name: str, owners: Any) -> pa.Array:
+    """Return for each row what `RANGES` says of its range."""
+    return pa.array([row[name] for row, _ in group], RANGES.field(name).type).take(pa.array(owners))
 
 
 def read_whole(reader: TableReader, row: Mapping[str, Any]) -> pa.RecordBatch:
@@ -154,24 +196,38 @@ def _read_unneeded(
     reader: TableReader, ranges: pa.Table, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges whose damage does not matter: address_hash, path and newest."""
+    # A list, because several threads add to it at once.
     unread: list[str] = []
 
-    def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def read(row: Mapping[str, Any]) -> pa.RecordBatch | None:
         range_id = row["range_id"]
         try:
-            found = graveler.read_range(
+            return graveler.read_range(
                 reader.read(range_id), name=reader.name(range_id), expected_id=range_id
             )
-            # As of a head, so that the paths stay.
-            entries = resolved(reader.namespace, found, is_head=True)
         except LakegcError:
             unread.append(range_id)
-            return
-        newest = pa.repeat(pa.scalar(row["newest"], pa.int32()), entries.num_rows)
-        yield entries.append_column("newest", newest)
+            return None
 
+    def resolve(group: _Group) -> Iterator[pa.RecordBatch]:
+        try:
+            entries, owners = _resolved_group(reader.namespace, group)
+        except LakegcError:
+            if len(group) == 1:
+                unread.append(group[0][0]["range_id"])
+                return
+            for one in group:
+                yield from resolve([one])
+            return
+        yield entries.append_column("newest", _of_ranges(group, "newest", owners))
+
+    # As of heads, so that the paths stay.
+    names = ranges.column_names
+    is_head = pa.repeat(pa.scalar(True), ranges.num_rows)
+    ranges = ranges.set_column(names.index("is_head"), RANGES.field("is_head"), is_head)
     with counting(figures, reader.store.requests):
-        yield from interleaved(ranges.to_pylist(), read, threads=reader.threads)
+        for group in _groups(reader, ranges, read):
+            yield from resolve(group)
     figures["unread"] += len(unread)
 
 
@@ -182,24 +238,32 @@ def resolved(namespace: Namespace, found: pa.RecordBatch, *, is_head: bool) -> p
     because it can have a twin inside. An entry that may be inside by another name of the store
     stays too. Such entries keep their absolute address, which equals no relative one.
     """
+    of_rows = pa.repeat(pa.scalar(is_head), found.num_rows)
+    return _resolved(namespace, found, is_head=of_rows, owners=np.empty(found.num_rows))[0]
+
+
+def _resolved(
+    namespace: Namespace, found: pa.RecordBatch, *, is_head: pa.BooleanArray, owners: Any
+) -> tuple[pa.RecordBatch, Any]:
+    """Do `resolved` for entries of several ranges, and return the owners of its rows too."""
     address = namespace.relative_batch(found.column("address"), found.column("address_type"))
     if address.null_count:
         another_name = pc.if_else(
             may_be_own(found.column("address")), found.column("address"), None
         )
         address = pc.coalesce(address, another_name)
-    path, checksum = pa.nulls(found.num_rows, pa.binary()), pa.nulls(found.num_rows, pa.string())
-    if is_head:
-        path, checksum = found.column("path"), found.column("checksum")
-        address = pc.coalesce(address, found.column("address"))
+        address = pc.coalesce(address, pc.if_else(is_head, found.column("address"), None))
+    path, checksum = (pc.if_else(is_head, found.column(one), None) for one in ("path", "checksum"))
     sizes = found.column("size_bytes")
     if address.null_count:
         kept = address.is_valid()
-        address, sizes, path, checksum = (
-            column.filter(kept) for column in (address, sizes, path, checksum)
+        address, sizes, path, checksum, is_head = (
+            column.filter(kept) for column in (address, sizes, path, checksum, is_head)
         )
+        owners = owners[kept.to_numpy(zero_copy_only=False)]
     is_live = pc.and_(pc.starts_with(address, "data/"), is_head)
-    return pa.record_batch(
+    resolved_entries = pa.record_batch(
         [address, sizes, path, checksum, is_live, alive_hashes(address)],
         schema=schemas.COMMITTED_ADDRESSES,
     )
+    return resolved_entries, owners

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from spark_core import schemas
 from spark_core.addresses.namespace import Namespace
+from spark_core.errors import CorruptTableError
 from spark_core.mark import range_entries
-from spark_core.mark.range_entries import read_ranges
+from spark_core.mark.range_entries import read_entries, read_hashes, read_ranges
 from spark_core.mark.ranges import RANGES
 
 OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
@@ -35,10 +36,17 @@ def _entries(*rows):
     )
 
 
-def _read(monkeypatch, ranges, order):
-    monkeypatch.setattr(range_entries.graveler, "read_range", lambda data, **_: ranges[data])
+def _prepared(monkeypatch, ranges, order, *, newest=None):
+    """The reader of ranges, and the rows that name them; `None` among ranges cannot be read."""
+
+    def read_range(data, **_):
+        if ranges[data] is None:
+            raise CorruptTableError(data, 0, "broken")
+        return ranges[data]
+
+    monkeypatch.setattr(range_entries.graveler, "read_range", read_range)
     reader = SimpleNamespace(
-        store=SimpleNamespace(requests=Counter()),
+        store=SimpleNamespace(requests=Counter(), tells_content=True),
         namespace=Namespace.parse("s3://bucket/repo"),
         threads=1,
         read=lambda name: name,
@@ -50,18 +58,22 @@ def _read(monkeypatch, ranges, order):
             "count": 1,
             "min_key": b"",
             "is_head": name != "old",
-            "is_retained": True,
-            "why": None,
+            "is_retained": newest is None,
+            "newest": None if newest is None else newest[name],
+            "why": f"of {name}",
             "times": 1,
             "kept_times": 1,
         }
         for name in order
     ]
+    return reader, pa.Table.from_pylist(rows, RANGES)
+
+
+def _read(monkeypatch, ranges, order, **wanted):
+    reader, named = _prepared(monkeypatch, ranges, order)
     figures = Counter()
     found = [
-        row
-        for batch in read_ranges(reader, pa.Table.from_pylist(rows, RANGES), figures)
-        for row in batch.to_pylist()
+        row for batch in read_ranges(reader, named, figures, **wanted) for row in batch.to_pylist()
     ]
     return found, figures
 
@@ -125,3 +137,59 @@ def test_an_entry_is_left_out_only_for_one_with_the_hash_that_decides(monkeypatc
         assert {row["address"] for row in found} == {OWN, other}
         assert figures["left_out"] == 0
         assert len({row["address_hash"] for row in found}) == 2
+
+
+def _mixed():
+    """Ranges of heads and of others, with entries outside, twice, and none."""
+    elsewhere = "s3://elsewhere/photo.jpg"
+    return {
+        "one": _entries((b"p", OWN, RELATIVE, 3, "c"), (b"q", elsewhere, FULL, 4, "d")),
+        "old": _entries((b"r", elsewhere, FULL, 4, "d"), (b"s", f"{OWN}1", RELATIVE, 5, "e")),
+        "empty": _entries(),
+        "last": _entries((b"p", OWN, RELATIVE, 3, "c"), (b"t", f"{OWN}2", RELATIVE, 6, "f")),
+    }
+
+
+def test_ranges_that_are_read_together_give_what_each_gives_alone(monkeypatch):
+    ranges, told = _mixed(), []
+    for most in (0, 60, 2**22):
+        monkeypatch.setattr(range_entries, "_GROUP_BYTES", most)
+        sketched = []
+        found, figures = _read(monkeypatch, ranges, ranges, saying_why=True, sketched=sketched)
+        told.append((found, dict(figures), sketched))
+    assert told[0] == told[1] == told[2]
+    found, figures, sketched = told[0]
+    assert [(row["head_path"], row["why"]) for row in found] == [
+        (b"p", "of one"),
+        (b"q", "of one"),
+        (None, "of old"),
+        (b"t", "of last"),
+    ]
+    assert figures == {
+        "ranges": 4,
+        "entries": 6,
+        "head_ranges": 3,
+        "addresses": 5,
+        "left_out": 1,
+    }
+    assert [sketch["range_id"] for sketch in sketched] == list(ranges)
+
+
+def test_a_range_of_expired_commits_that_cannot_be_read_is_alone_left_out(monkeypatch):
+    """One is damaged, one holds an address that is refused; those read with them stay."""
+    ranges = {
+        "before": _entries((b"a", OWN, RELATIVE, 3, "c")),
+        "damaged": None,
+        "refused": _entries((b"b", f"{OWN}1", RELATIVE, 3, "c"), (b"c", "", RELATIVE, 3, "c")),
+        "behind": _entries((b"d", f"{OWN}2", RELATIVE, 3, "c")),
+    }
+    newest = {name: number for number, name in enumerate(ranges)}
+    for read, wanted in (
+        (read_entries, [(b"a", newest["before"]), (b"d", newest["behind"])]),
+        (read_hashes, [(None, None)] * 2),
+    ):
+        reader, named = _prepared(monkeypatch, ranges, ranges, newest=newest)
+        figures = Counter()
+        found = [row for batch in read(reader, named, figures) for row in batch.to_pylist()]
+        assert [(row["path"], row["newest"]) for row in found] == wanted
+        assert figures["unread"] == 2
