@@ -52,7 +52,7 @@ bench: $(READY) ## measure marks: time, CPU, memory, Spark's tasks, requests, ca
 bench-large: $(READY) ## measure the case of lakeFS's design document on a synthetic store (ARGS="--factor 0.01" for a hundredth of it)
 	$(BIN)/python -m benchmarks.large $(ARGS)
 
-bench-decoder: $(READY) ## measure how many entries of a range one core reads in a second
+bench-decoder: $(READY) ## measure entries that one core reads in a second, and the cost of a small range
 	$(BIN)/python -m benchmarks.decoder $(ARGS)
 
 bench-fates: $(READY) ## measure the decision alone: 20 million objects with 23 million references (ARGS="--objects N")
