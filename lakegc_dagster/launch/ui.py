@@ -34,28 +34,33 @@ def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
     """
     _require_free(port, host)
     workspace = write_workspace(prepare_home(settings.dagster_home))
-    # A script that starts lakegc with `&` makes it ignore SIGINT. The UI would inherit that, and
-    # Ctrl-C could not stop it.
-    of_sigint = signal.signal(signal.SIGINT, signal.default_int_handler)
-    # The UI has its own session, so Ctrl-C reaches it only through this process, and the sandbox
-    # stops after the UI.
-    process = subprocess.Popen(
-        command(workspace, port, host),
-        env=environment(settings, os.environ),
-        start_new_session=True,
-    )
+    process: subprocess.Popen[bytes] | None = None
+    is_ended = False
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        process.send_signal(signal.SIGINT)
+        nonlocal is_ended
+        is_ended = True
+        if process is not None:
+            process.send_signal(signal.SIGINT)
 
+    # A script that starts lakegc with `&` makes it ignore SIGINT. The UI would inherit that, and
+    # Ctrl-C could not stop it. What is not ignored it does not inherit.
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    before[signal.SIGINT] = of_sigint
     try:
+        # The UI has its own session, so Ctrl-C reaches it only through this process, and the
+        # sandbox stops after the UI.
+        process = subprocess.Popen(
+            command(workspace, port, host),
+            env=environment(settings, os.environ),
+            start_new_session=True,
+        )
+        if is_ended:
+            process.send_signal(signal.SIGINT)
         code = process.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             process.terminate()
             process.wait(_END_SECONDS)
     if code not in {0, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM}:

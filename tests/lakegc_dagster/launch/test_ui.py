@@ -122,6 +122,22 @@ def test_a_ui_that_is_ended_is_none_and_the_signals_are_as_before(settings, monk
         signal.signal(signal.SIGINT, original)
 
 
+def test_a_ui_that_is_ended_while_it_starts_ends(settings, monkeypatch):
+    start = subprocess.Popen
+
+    def ended(*words, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return start(*words, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", ended)
+    monkeypatch.setattr(
+        ui, "command", lambda *_: [sys.executable, "-c", "import time\ntime.sleep(60)"]
+    )
+    began = time.monotonic()
+    ui.serve(settings, _free_port())
+    assert time.monotonic() - began < 20
+
+
 def _answer(url, **request):
     try:
         return urllib3.request(
