@@ -18,19 +18,21 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_core.schemas import spark_type
+from spark_core.spark.rows import Rows
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import interleaved
+from spark_core.spark.tasks import interleaved, run_over, run_tasks
 
 Task = TypeVar("Task")
+Batches: TypeAlias = Iterator[pa.RecordBatch]
 Receipt = TypeVar("Receipt")
 Written = TypeVar("Written")
 
@@ -44,6 +46,8 @@ _ROWS_OF_A_CORE = 20_000
 _MOST_ROWS_OF_A_KERNEL = 4_000_000
 # The most rows that a task holds before it packs them.
 _ROWS_AT_ONCE = 500_000
+# Rows of a frame that come to the driver together with the question whether they are few.
+_FEW_ROWS = 10_000
 # Packed rows are long: so many of them travel between Java and Python at once.
 _PACKED_AT_ONCE = 64
 
@@ -57,6 +61,12 @@ _PACKED = pa.schema(
 # Kinds of what kernels send on: a receipt, which is in no bucket, or rows.
 _RECEIPT, _ROWS = 0, 1
 _NO_BUCKET = -1
+
+
+def numbers_of(column: pa.ChunkedArray | pa.Array) -> Any:
+    """Return a column without nulls as an array of numpy."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole.to_numpy(zero_copy_only=False)
 
 
 def as_read(rows: pa.Table) -> pa.Table:
@@ -81,8 +91,130 @@ class Source(Generic[Task]):
     schema: pa.Schema
     tasks: Sequence[Task]
     rows: int
-    read: Callable[[Task], Iterator[pa.RecordBatch]]
+    read: Callable[[Task], Batches]
     combine: Callable[[pa.Table], pa.Table] = as_read
+
+    def through(
+        self,
+        schema: pa.Schema,
+        change: Callable[[Batches], Batches],
+        combine: Callable[[pa.Table], pa.Table] = as_read,
+    ) -> Source[Task]:
+        """Return what becomes of the rows: each batch is changed where it is read."""
+        return Source(
+            schema, self.tasks, self.rows, partial(_read_through, self.read, change), combine
+        )
+
+    def each(
+        self, spark: Callable[[], SparkSession], work: Callable[[Batches], Receipt]
+    ) -> list[Receipt]:
+        """Work on the rows where they are read, and bring back the small receipts."""
+        is_small = self.rows <= MOST_ROWS_OF_THE_DRIVER
+        work_on = partial(_work_through, self.read, work)
+        return run_tasks(spark, self.tasks, work_on, is_small=is_small)
+
+    def here(self, threads: int) -> pa.Table:
+        """Read the rows, combined; the driver holds them."""
+        batches = interleaved(self.tasks, self.read, threads=threads) if self.tasks else ()
+        return self.combine(pa.Table.from_batches(batches, self.schema))
+
+    def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
+        """Let executors read the rows, and pack those of each bucket together."""
+        return spark.range(0, len(self.tasks), 1, len(self.tasks)).mapInArrow(
+            partial(_pack_tasks, self, buckets, kind), spark_type(_PACKED)
+        )
+
+
+@dataclass(frozen=True)
+class FrameSource:
+    """Rows that executors hold, as a frame; otherwise as `Source`.
+
+    Attributes:
+        schema: As for `Source`.
+        frame: The rows.
+        rows: How many there are.
+        read: Makes batches with the columns of `schema` of those of a partition.
+        combine: As for `Source`.
+    """
+
+    schema: pa.Schema
+    frame: DataFrame
+    rows: int
+    read: Callable[[Batches], Batches]
+    combine: Callable[[pa.Table], pa.Table] = as_read
+
+    def through(
+        self,
+        schema: pa.Schema,
+        change: Callable[[Batches], Batches],
+        combine: Callable[[pa.Table], pa.Table] = as_read,
+    ) -> FrameSource:
+        """Do what `Source.through` does."""
+        read = partial(_read_through, self.read, change)
+        return replace(self, schema=schema, read=read, combine=combine)
+
+    def each(
+        self, spark: Callable[[], SparkSession], work: Callable[[Batches], Receipt]
+    ) -> list[Receipt]:
+        """Do what `Source.each` does."""
+        del spark
+        return run_over(self.frame, partial(_work_through, self.read, work))
+
+    def here(self, threads: int) -> pa.Table:
+        """Do what `Source.here` does."""
+        del threads
+        with surfacing_errors():
+            rows = self.frame.mapInArrow(self.read, spark_type(self.schema)).toArrow()
+        return self.combine(rows.cast(self.schema))
+
+    def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
+        """Do what `Source.packed` does."""
+        del spark
+        pack = partial(_pack, self.schema, self.combine, buckets, kind)
+        read = partial(_read_through, self.read, pack)
+        return self.frame.mapInArrow(read, spark_type(_PACKED))
+
+
+AnySource: TypeAlias = Source[Any] | FrameSource
+
+
+def source_of(rows: Rows, schema: pa.Schema) -> AnySource:
+    """Return rows that are held as what an exchange reads.
+
+    Args:
+        rows: The rows. A frame is run: its few rows come to the driver, many are counted.
+        schema: Columns of them that are wanted.
+    """
+    if not isinstance(rows, pa.Table):
+        frame = rows.select(*schema.names)
+        with surfacing_errors():
+            few = frame.limit(_FEW_ROWS + 1).toArrow()
+            if few.num_rows > min(_FEW_ROWS, MOST_ROWS_OF_THE_DRIVER):
+                return FrameSource(schema, frame, frame.count(), partial(_select, schema))
+        rows = few
+    table = rows.select(schema.names).cast(schema)
+    return Source(schema, [table] if table.num_rows else [], table.num_rows, _batches_of)
+
+
+def _batches_of(table: pa.Table) -> Batches:
+    yield from table.to_batches()
+
+
+def _select(schema: pa.Schema, batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(schema.names).cast(schema)
+
+
+def _read_through(
+    read: Callable[[Any], Batches], change: Callable[[Batches], Batches], task: Any
+) -> Batches:
+    return change(read(task))
+
+
+def _work_through(
+    read: Callable[[Any], Batches], work: Callable[[Batches], Receipt], _number: int, task: Any
+) -> Receipt:
+    return work(read(task))
 
 
 @dataclass(frozen=True)
@@ -111,7 +243,7 @@ class Exchange(Generic[Receipt, Written]):
             call twice: Spark runs a lost task again.
     """
 
-    sources: Mapping[str, Source[Any]]
+    sources: Mapping[str, AnySource]
     kernel: Callable[[Mapping[str, pa.Table]], Sent[Receipt]]
     schema: pa.Schema
     work: Callable[[int, pa.Table], Written]
@@ -141,38 +273,30 @@ class Exchange(Generic[Receipt, Written]):
         return self._run_on(spark())
 
     def _run_here(self, threads: int) -> tuple[list[Receipt], list[Written]]:
-        sent = self.kernel(
-            {
-                name: source.combine(
-                    pa.Table.from_batches(
-                        interleaved(source.tasks, source.read, threads=threads)
-                        if source.tasks
-                        else (),
-                        source.schema,
-                    )
-                )
-                for name, source in self.sources.items()
-            }
-        )
+        sent = self.kernel({name: source.here(threads) for name, source in self.sources.items()})
         return [sent.receipt], [self.work(number, rows) for number, rows in sent.rows.items()]
 
     def _run_on(self, spark: SparkSession) -> tuple[list[Receipt], list[Written]]:
-        names = list(self.sources)
-        tasks = [
-            (kind, task) for kind, name in enumerate(names) for task in self.sources[name].tasks
-        ]
         buckets = _buckets_for(self.rows, at_once=spark.sparkContext.defaultParallelism)
         columns = spark_type(_PACKED)
+        schemas = {name: source.schema for name, source in self.sources.items()}
+        packed = [
+            source.packed(spark, buckets, kind)
+            for kind, source in enumerate(self.sources.values())
+            if source.rows
+        ]
         with _in_one_job(spark), surfacing_errors():
             met = (
-                spark.range(0, len(tasks), 1, len(tasks))
-                .mapInArrow(partial(_pack_tasks, self, tuple(tasks), buckets), columns)
+                reduce(DataFrame.unionByName, packed)
                 .repartition(buckets, "bucket")
-                .mapInArrow(partial(_meet, self, _MOST_ROWS_OF_A_KERNEL), columns)
+                .mapInArrow(
+                    partial(_meet, schemas, self.kernel, self.schema, _MOST_ROWS_OF_A_KERNEL),
+                    columns,
+                )
             )
             rows = (
                 met.repartition(buckets, "bucket")
-                .mapInArrow(partial(_work, self), columns)
+                .mapInArrow(partial(_work, self.schema, self.work), columns)
                 .collect()
             )
         receipts, written = list[Receipt](), list[Written]()
@@ -208,19 +332,23 @@ def _in_one_job(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, old)
 
 
-def _pack_tasks(
-    exchange: Exchange[Any, Any],
-    tasks: Sequence[tuple[int, Any]],
-    buckets: int,
-    numbers: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+def _pack_tasks(source: Source[Any], buckets: int, kind: int, numbers: Batches) -> Batches:
     """Read the rows of tasks, and pack those of each bucket together; runs on an executor."""
-    sources = list(exchange.sources.values())
     for number in (number for batch in numbers for number in batch.column("id").to_pylist()):
-        kind, task = tasks[number]
-        source = sources[kind]
-        for rows in _at_once(source.read(task), source.schema):
-            yield from _packed(source.combine(rows), buckets, kind)
+        yield from _pack(
+            source.schema, source.combine, buckets, kind, source.read(source.tasks[number])
+        )
+
+
+def _pack(
+    schema: pa.Schema,
+    combine: Callable[[pa.Table], pa.Table],
+    buckets: int,
+    kind: int,
+    batches: Batches,
+) -> Batches:
+    for rows in _at_once(batches, schema):
+        yield from _packed(combine(rows), buckets, kind)
 
 
 def _at_once(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -293,22 +421,26 @@ def _gathered(
 
 
 def _meet(
-    exchange: Exchange[Any, Any], at_most: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    schemas: Mapping[str, pa.Schema],
+    kernel: Callable[[Mapping[str, pa.Table]], Sent[Any]],
+    sent_on: pa.Schema,
+    at_most: int,
+    batches: Batches,
+) -> Batches:
     """Let the kernel work on each bucket of a partition; runs on an executor."""
     gathered = _gathered(batches)
     while gathered:
         _, kinds = gathered.popitem()
         bucket = {
-            name: _rows_of(kinds.pop(kind, ()), source.schema)
-            for kind, (name, source) in enumerate(exchange.sources.items())
+            name: _rows_of(kinds.pop(kind, ()), schema)
+            for kind, (name, schema) in enumerate(schemas.items())
         }
         for tables in _small_enough(bucket, at_most):
-            sent = exchange.kernel(tables)
+            sent = kernel(tables)
             yield _row(_NO_BUCKET, _RECEIPT, pickle.dumps(sent.receipt))
             for number, rows in sent.rows.items():
                 if rows.num_rows:
-                    yield _row(number, _ROWS, _bytes_of(rows.cast(exchange.schema)))
+                    yield _row(number, _ROWS, _bytes_of(rows.cast(sent_on)))
 
 
 def _small_enough(tables: dict[str, pa.Table], at_most: int) -> Iterator[dict[str, pa.Table]]:
@@ -331,14 +463,12 @@ def _mixed(hashes: Any) -> Any:
     return (hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
 
 
-def _work(
-    exchange: Exchange[Any, Any], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _work(schema: pa.Schema, work: Callable[[int, pa.Table], Any], batches: Batches) -> Batches:
     """Work on what kernels sent on, and pass on their receipts; runs on an executor."""
     gathered = _gathered(batches)
     for receipt in gathered.pop(_NO_BUCKET, {}).get(_RECEIPT, ()):
         yield _row(_NO_BUCKET, _RECEIPT, receipt)
     while gathered:
         number, kinds = gathered.popitem()
-        done = exchange.work(number, _rows_of(kinds[_ROWS], exchange.schema))
+        done = work(number, _rows_of(kinds[_ROWS], schema))
         yield _row(_NO_BUCKET, _ROWS, pickle.dumps(done))

@@ -9,7 +9,8 @@ import pytest
 
 from spark_core.errors import CorruptTableError
 from spark_core.spark import exchange
-from spark_core.spark.exchange import Exchange, Sent, Source
+from spark_core.spark.exchange import Exchange, Sent, Source, source_of
+from spark_core.spark.tasks import frame_of
 
 pytestmark = pytest.mark.spark
 
@@ -172,3 +173,30 @@ def test_the_session_is_left_as_it_was(spark, monkeypatch):
     with pytest.raises(CorruptTableError):
         _met([1, 2], [3], spark, kernel=_fails)
     assert [spark.conf.get(name) for name in names] == before
+
+
+@pytest.mark.usefixtures("many_buckets")
+@pytest.mark.parametrize("at_once", [0, 10_000], ids=["many", "few"])
+@pytest.mark.parametrize("is_frame", [True, False], ids=["a frame", "a table"])
+def test_rows_that_are_held_meet_as_those_that_are_read(spark, monkeypatch, is_frame, at_once):
+    monkeypatch.setattr(exchange, "_FEW_ROWS", at_once)
+    dice = random.Random(6)
+    some = _hashes(dice, 300)
+    listed, said = some[:200], [*some[100:], *some[150:], 0]
+    sources = {}
+    for name, schema, rows in (
+        ("listed", LISTED, [{"hash": number, "name": str(number)} for number in listed]),
+        ("said", SAID, [{"hash": number, "count": 1} for number in said]),
+    ):
+        table = pa.Table.from_pylist(rows, schema)
+        held = frame_of(spark, table).repartition(3) if is_frame else table
+        combine = _counted if name == "said" else exchange.as_read
+        sources[name] = source_of(held, schema).through(schema, iter, combine)
+    receipts, written = Exchange(sources, _joined, FOUND, _kept).run(lambda: spark)
+    _is_right(listed, said, receipts, written)
+    sizes = sources["said"].each(lambda: spark, _rows_of)
+    assert sum(sizes) == sources["said"].rows == len(said)
+
+
+def _rows_of(batches):
+    return sum(batch.num_rows for batch in batches)
