@@ -85,6 +85,17 @@ def are_among(numbers: Any, wanted: Any) -> Any:
     return found
 
 
+def place_among(numbers: Any, among: Any) -> Any:
+    """Return where each number is among sorted ones; the number of those if it is not there."""
+    # Sorted numbers are found much sooner: each search begins where the one before ended.
+    order = np.argsort(numbers)
+    at = np.searchsorted(among, numbers[order])
+    at[np.append(among, 0)[at] != numbers[order]] = among.size
+    found = np.empty(numbers.size, np.int64)
+    found[order] = at
+    return found
+
+
 def warm_up() -> None:
     """Compile or load the loops before the first task of a process needs them."""
     Distinct().first(hashed(pa.array(["data/x"])), np.zeros(1, np.int64))

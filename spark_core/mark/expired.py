@@ -33,14 +33,16 @@ from spark_core.mark.policy_rows import PolicyRows
 from spark_core.mark.ranges import TableReader, entries_of_heads
 from spark_core.mark.since_base.brought_back import only_in_expired_commits
 from spark_core.mark.sizes import (
+    ENTRIES,
+    LISTED,
     HeadEntries,
     absent,
-    any_absent,
     are_sizes_stated,
+    compared,
     named_since,
     sizes_of_later,
 )
-from spark_core.mark.suspects import are_checksums_stated
+from spark_core.mark.suspects import OBJECTS
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -56,6 +58,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
 from spark_core.run import Run, chain
+from spark_core.spark.exchange import AnySource, source_of
 from spark_core.spark.rows import (
     Rows,
     as_frame,
@@ -68,13 +71,15 @@ from spark_core.spark.rows import (
     without,
 )
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import interleaved
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
 UNREACHABLE = "in no retained commit, and not staged"
 
 NAMED_MISSING = 20
+
+# Rows of table 5 that the driver of an optimized run holds.
+HELD_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             held=held,
             words=words,
         )
-        left, rows, of_policy, more = _without_hidden(
+        left, of_policy, more = _without_hidden(
             run, mark, decided, named, target, listing=listing, by_policy=by_policy
         )
         if left is not decided:
@@ -145,8 +150,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             writing.parts_of(left.receipts),
             mark.all,
             [address for _, address, *_ in left.sums.largest],
-            at_most=min(listing.driver_rows, twins.HELD),
-            rows=rows,
+            at_most=min(listing.driver_rows, HELD_ROWS),
         )
         left.sums.explain(explained.named)
         if by_policy is not None and of_policy is not None:
@@ -262,49 +266,44 @@ def _without_hidden(
     *,
     listing: Listing,
     by_policy: PolicyRows | None,
-) -> tuple[Decided, pa.Table | None, Decided | None, dict[str, Any]]:
+) -> tuple[Decided, Decided | None, dict[str, Any]]:
     """Take out objects that a branch may read unseen, and those that the other mark does not name.
 
     The server's scan does not show everything that a branch may read from.
 
     Returns:
-        The unreachable objects that are left, their rows if the driver holds them, those that go by
-        a policy, and figures by name.
+        The unreachable objects that are left, those that go by a policy, and figures by name.
     """
     heads, figures = _compared(run, mark, listing, decided, any_policy=by_policy is not None)
     if run.options.collects == "policies":
         figures, decided = {**figures, "policy_only": True}, Decided()
     parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
-    is_small, held = reading.are_small(parts, min(listing.driver_rows, twins.HELD)), None
-    if by_policy is None and (is_small or sum(part.rows for part in parts) <= twins.HELD):
-        read = partial(reading.read_part, run.store, schema)
-        held = pa.Table.from_batches(
-            interleaved(parts, read, threads=run.options.read_threads), schema
-        )
-    candidates: Rows = (
-        held
-        if is_small and held is not None
-        else reading.frame_of_parts(run.spark, run.store, schema, parts)
-    )
+    held_rows = min(listing.driver_rows, HELD_ROWS)
+    is_small = reading.are_small(parts, held_rows)
+
+    def rows_of_candidates() -> Rows:
+        return reading.rows_of_parts(lambda: run.spark, run.store, schema, parts, at_most=held_rows)
+
     policy = None if by_policy is None else by_policy.frame(run)
     # If no object is left to go, none can be the twin of an entry.
     found = twins.NONE
     if heads is not None and (parts or policy is not None):
-        both = candidates
+        both: AnySource = reading.source_of_parts(run.store, OBJECTS, parts)
         if policy is not None:
             # Such an object can be linked from where it is seen at any time, however old it is.
             linked = policy.withColumn("last_modified", sf.lit(run.now()))
-            both = together([candidates, linked])
+            both = source_of(together([rows_of_candidates(), linked]), OBJECTS)
         found = _twins(
             run,
             mark,
             heads,
-            both if held is None else held,
+            both,
             staged_names=None if by_policy is None else by_policy.staged_names(run),
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
-    left, kept = decided, candidates
+    left, kept = decided, None
     if found.keeps_any:
+        candidates = rows_of_candidates()
         kept = found.without_twins(candidates)
         left = fates.write_again(run, kept, target, is_small=is_small)
         if saves(run):
@@ -317,12 +316,11 @@ def _without_hidden(
             run, found.without_twins(policy), target, is_small=by_policy.is_small
         )
     if named is not None:
+        rows = rows_of_candidates() if kept is None else kept
         left, more["reference"] = _within_other_mark(
-            run, named, left, kept, target, is_small=is_small
+            run, named, left, rows, target, is_small=is_small
         )
-    # What the other mark does not name is taken out by executors.
-    rows = kept if isinstance(kept, pa.Table) and named is None else None
-    return left, rows, of_policy, more
+    return left, of_policy, more
 
 
 def _within_other_mark(
@@ -389,9 +387,10 @@ def _checksums_compared(heads: HeadEntries, figures: Mapping[str, Any]) -> tuple
     """
     if not heads.are_compared:
         return heads, False
-    is_said = are_checksums_stated(heads)
-    is_lost = any_absent(heads) or bool(figures.get("missing_by_policy"))
-    return replace(heads, are_checksums_said=is_said), not is_said and not is_lost
+    found = compared(heads)
+    is_lost = found.any_absent or bool(figures.get("missing_by_policy"))
+    agree = not found.are_checksums_said and not is_lost
+    return replace(heads, are_checksums_said=found.are_checksums_said), agree
 
 
 def _heads(
@@ -413,18 +412,21 @@ def _heads(
         later: As `_missing` returns it.
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
-    heads = _of_heads(run, mark.committed, listed.driver_rows)
     lost = None
     if missing is not None:
         if later is None:
             later = _written_since(run, listed, mark.slices.manifest.reading_began, missing)
         lost = absent(missing, later)
     if later is not None:
-        are_sizes_said = are_sizes_said or are_sizes_stated(later, heads)
+        entries = _of_heads(run, mark.committed, listed.driver_rows)
+        are_sizes_said = are_sizes_said or are_sizes_stated(later, entries)
 
-    def listing() -> Rows:
-        found = listed.rows_of(["address", "size_bytes", "checksum"])
-        return found if later is None else together([found, later])
+    def listing() -> AnySource:
+        if later is None:
+            return reading.source_of_parts(run.store, LISTED, listed.parts)
+        return source_of(
+            together([listed.rows_of(LISTED.names), selected(later, LISTED.names)]), LISTED
+        )
 
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.
@@ -432,7 +434,7 @@ def _heads(
     any_outside = (committed.addresses_read if outside is None else outside) > 0
     return HeadEntries(
         lambda: run.spark,
-        heads,
+        lambda: reading.source_of_parts(run.store, ENTRIES, mark.committed.manifest.parts),
         lost,
         are_sizes_said,
         listing,
@@ -443,7 +445,12 @@ def _heads(
 
 
 def _twins(
-    run: Run, mark: Mark, heads: HeadEntries, candidates: Rows, *, staged_names: Rows | None
+    run: Run,
+    mark: Mark,
+    heads: HeadEntries,
+    candidates: AnySource,
+    *,
+    staged_names: AnySource | None,
 ) -> twins.Twins:
     """Search for what the scan cannot see.
 
@@ -476,8 +483,8 @@ def _twins(
 
 
 def _of_heads(run: Run, committed: StoredTable, at_most: int) -> Rows:
-    """Return the entries of branch heads, as `HeadEntries` has them; few are held by the driver."""
-    columns = ["address", "size_bytes", "head_path", "checksum"]
+    """Return address, size_bytes and head_path of the entries of branch heads."""
+    columns = ["address", "size_bytes", "head_path"]
     rows = committed.rows(lambda: run.spark, columns, at_most=at_most)
     if isinstance(rows, pa.Table):
         return rows.filter(rows["head_path"].is_valid())

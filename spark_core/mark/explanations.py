@@ -201,7 +201,6 @@ def store(
     named: Sequence[str],
     *,
     at_most: int,
-    rows: pa.Table | None = None,
 ) -> Explained:
     """Explain the objects that may go, and store the explanations as a table of their own.
 
@@ -213,7 +212,6 @@ def store(
         mark: Tables 1 to 4; beside the last one lie the entries of expired commits.
         named: Addresses whose explanation is wanted here.
         at_most: Rows of a table that the driver may hold.
-        rows: The rows of table 5, if they are held.
     """
     *_, commits, committed = mark
     entries = committed.manifest.beside
@@ -222,7 +220,7 @@ def store(
         return Explained()
     is_small = all(reading.are_small(parts, at_most) for parts in (expired, entries))
     try:
-        return _stored(run, expired, mark, known, frozenset(named), rows=rows, is_small=is_small)
+        return _stored(run, expired, mark, known, frozenset(named), is_small=is_small)
     except UNREADABLE:
         # An earlier lakegc read no paths, or somebody took the files away: nothing is explained.
         return Explained()
@@ -235,7 +233,6 @@ def _stored(
     commits: pa.Table,
     named: frozenset[str],
     *,
-    rows: pa.Table | None,
     is_small: bool,
 ) -> Explained:
     entries = mark[-1].manifest.beside
@@ -252,8 +249,7 @@ def _stored(
 
     def write() -> list[_Told]:
         if is_small:
-            few = _held(run, _LET_GO, expired) if rows is None else rows.select(_LET_GO.names)
-            joined = _joined(few.cast(_LET_GO), _held(run, ENTRIES, entries))
+            joined = _joined(_held(run, _LET_GO, expired), _held(run, ENTRIES, entries))
             return [_explain(orders, 0, iter(joined.to_batches()))]
         addresses = reading.frame_of_parts(run.spark, run.store, _LET_GO, expired)
         known = reading.frame_of_parts(run.spark, run.store, ENTRIES, entries)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
+from spark_core.addresses.address_hashes import are_among, hashed, place_among, sorted_once
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
@@ -34,7 +34,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
 from spark_core.spark import exchange
-from spark_core.spark.exchange import Exchange, Sent, Source
+from spark_core.spark.exchange import Exchange, Sent, Source, numbers_of
 from spark_core.spark.rows import Rows
 from spark_core.spark.tasks import run_over, run_tasks
 from spark_core.storage import ObjectStore
@@ -410,7 +410,7 @@ def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
 
 def _combined(references: pa.Table) -> pa.Table:
     """Make one row of the references of each hash, sorted by it; columns of `_REFERENCES`."""
-    hashes, bits, least, most, counts = (_numbers(references[name]) for name in _REFERENCES.names)
+    hashes, bits, least, most, counts = (numbers_of(references[name]) for name in _REFERENCES.names)
     order = np.argsort(hashes)
     hashes = hashes[order]
     begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))[: hashes.size]
@@ -444,11 +444,11 @@ def _decided(bucket: Mapping[str, pa.Table]) -> Sent[Decided]:
         task that reads each again.
     """
     listed, references = bucket["listed"], _combined(bucket["references"])
-    hashes, bits, least, most, counts = (_numbers(references[name]) for name in _REFERENCES.names)
+    hashes, bits, least, most, counts = (numbers_of(references[name]) for name in _REFERENCES.names)
     of_object, size, standing = (
-        _numbers(listed[name]) for name in ("address_hash", "size_bytes", "standing")
+        numbers_of(listed[name]) for name in ("address_hash", "size_bytes", "standing")
     )
-    at = _found(of_object, hashes)
+    at = place_among(of_object, hashes)
     is_met = at < hashes.size
     # A last row says nothing.
     known, least, most = np.append(bits, 0)[at], np.append(least, 0)[at], np.append(most, 0)[at]
@@ -469,7 +469,7 @@ def _decided(bucket: Mapping[str, pa.Table]) -> Sent[Decided]:
             decided.count(name, size[fate == each])
     may_go = fate == _CANDIDATE
     chosen = listed.append_column("is_expired", pa.array(known & _EXPIRED != 0))
-    task = _numbers(listed["task"])
+    task = numbers_of(listed["task"])
     return Sent(
         decided,
         {
@@ -481,26 +481,11 @@ def _decided(bucket: Mapping[str, pa.Table]) -> Sent[Decided]:
     )
 
 
-def _found(numbers: Any, among: Any) -> Any:
-    """Return where each number is among sorted ones; the number of those if it is not there."""
-    # Sorted numbers are found much sooner: each search begins where the one before ended.
-    order = np.argsort(numbers)
-    at = np.searchsorted(among, numbers[order])
-    at[np.append(among, 0)[at] != numbers[order]] = among.size
-    found = np.empty(numbers.size, np.int64)
-    found[order] = at
-    return found
-
-
-def _numbers(column: pa.ChunkedArray) -> Any:
-    return column.combine_chunks().to_numpy(zero_copy_only=False)
-
-
 def _pick(orders: _Orders, number: int, chosen: pa.Table) -> Decided:
     """Write the objects of a task that may go; runs on an executor."""
     decided = Decided()
     held: list[pa.RecordBatch] = []
-    parts = np.unique(_numbers(chosen["part"]))
+    parts = np.unique(numbers_of(chosen["part"]))
 
     def rows() -> Iterator[pa.RecordBatch]:
         for part in parts:
@@ -518,7 +503,7 @@ def _candidates(
 ) -> Iterator[pa.RecordBatch]:
     """Read the chosen rows of a listing's part, leave out held objects, and count."""
     at, hashes, is_expired = (
-        _numbers(chosen[name]) for name in ("row", "address_hash", "is_expired")
+        numbers_of(chosen[name]) for name in ("row", "address_hash", "is_expired")
     )
     begin = seen = 0
     for batch in reading.read_part(orders.store, schemas.NAMESPACE_SLICES, part):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
@@ -18,7 +19,13 @@ from spark_core.records.figures import ExpiredFigures, PolicyFigures, SumFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
+from spark_core.spark.exchange import AnySource, source_of
 from spark_core.spark.rows import Rows, distinct
+
+# Names under which objects are staged.
+STAGED_NAMES = pa.schema(
+    [pa.field(name, pa.string(), nullable=False) for name in ("address", "branch", "path")]
+)
 
 # What `spark_core.policies` writes of an object that goes although it is staged.
 _IS_STAGED = "action = 'uncommitted'"
@@ -60,13 +67,14 @@ class PolicyRows:
         """Return the objects: columns of `schemas.EXPIRED_ADDRESSES`, key address."""
         return self._going(run, schemas.EXPIRED_ADDRESSES.names)
 
-    def staged_names(self, run: Run) -> DataFrame | None:
-        """Return a name of each staged object: columns address, branch, path; None for none."""
+    def staged_names(self, run: Run) -> AnySource | None:
+        """Return a name of each staged object: columns of `STAGED_NAMES`; None for none."""
         if not self.staged[0]:
             return None
         # Any other action tells where an object was committed.
         rows = self._going(run, ["address", "branch", "path", "action"]).where(_IS_STAGED)
-        return rows.select("address", "branch", sf.col("path").cast("string").alias("path"))
+        rows = rows.withColumn("path", sf.col("path").cast("string"))
+        return source_of(rows, STAGED_NAMES)
 
     def _going(self, run: Run, columns: Sequence[str]) -> DataFrame:
         named = self.table.frame(run.spark, [*columns, "rule"])

@@ -5,7 +5,7 @@ A client may have made sizes up, and objects may be lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,17 +13,17 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import xid_time_batch
 from spark_core.mark.kept_objects import with_hashes
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
 from spark_core.spark.rows import (
     Rows,
-    as_frame,
-    count,
     distinct,
     frames,
     selected,
@@ -34,6 +34,21 @@ from spark_core.spark.tasks import read_partitions
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed
 
+# Columns of the entries of heads, and of the store's objects.
+ENTRIES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("head_path", pa.binary()),
+        pa.field("checksum", pa.string()),
+    ]
+)
+LISTED = pa.schema([ENTRIES.field("address"), ENTRIES.field("checksum")])
+MD5 = r"^[0-9a-f]{32}$"
+
+_HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
+# What an entry or the store gives; the checksum is a hash.
+_STATED = _HASHES.append(pa.field("checksum", pa.int64()))
 _SIZES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -51,15 +66,15 @@ class HeadEntries:
     """The entries of branch heads, and how they compare with the store.
 
     Attributes:
-        spark: Gives the session; called where executors hold rows.
-        rows: Columns address, size_bytes, head_path and checksum of `schemas.COMMITTED_ADDRESSES`.
+        spark: Gives the session; called where there is more than the driver brings together.
+        rows: Gives them: columns of `ENTRIES`; rows without a path are no entries of heads.
         absent: Entries below `data/` (address_hash) whose object is not in the store; None for
             none.
         are_sizes_said: Whether any entry gives another size than its object has. Entries of
             retained commits that are no heads count too: a copy of such an entry, under an unsigned
             name, gives the same size.
-        listing: Gives the store's objects: address and checksum of `schemas.NAMESPACE_SLICES`. It
-            is read where checksums are compared.
+        listing: Gives the store's objects: columns of `LISTED`. It is read where checksums are
+            compared.
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
         are_compared: Whether it would show in `rows` and `listing` if any entry gave another
             checksum than its object has. They are all there are, or the base of an optimized run
@@ -69,27 +84,104 @@ class HeadEntries:
     """
 
     spark: Callable[[], SparkSession]
-    rows: Rows
+    rows: Callable[[], AnySource]
     absent: Rows | None
     are_sizes_said: bool
-    listing: Callable[[], Rows]
+    listing: Callable[[], AnySource]
     any_outside: bool = True
     are_compared: bool = True
     are_checksums_said: bool | None = None
     least: int = 0
 
-    @property
-    def frame(self) -> DataFrame:
-        """The entries as a frame."""
-        return as_frame(self.spark(), self.rows)
+
+@dataclass(frozen=True)
+class Compared:
+    """How entries of heads compare with the store.
+
+    Attributes:
+        are_checksums_said: Whether any of them gives another checksum than its object has.
+            Checksums are then only what somebody said.
+        any_absent: Whether the object of any of them is not in the store.
+    """
+
+    are_checksums_said: bool
+    any_absent: bool
 
 
-def any_absent(heads: HeadEntries) -> bool:
-    """Say whether the object of any entry of a head is not in the store."""
-    if heads.absent is None:
-        return False
-    entries = with_hashes(selected(heads.rows, ["address"]))
-    return count(within(entries, heads.absent, "address_hash")) > 0
+def compared(heads: HeadEntries) -> Compared:
+    """Compare the entries of heads with the listing.
+
+    Objects with one hash count as one, which can only turn an answer to yes. Checksums are compared
+    by their hashes here as wherever they are believed, so two that look alike do so everywhere.
+    """
+    sources: dict[str, AnySource] = {
+        "entries": heads.rows().through(_STATED, _stated),
+        "listed": heads.listing().through(_STATED, _told),
+        "absent": source_of(
+            _HASHES.empty_table() if heads.absent is None else heads.absent, _HASHES
+        ),
+    }
+    receipts, _ = Exchange(sources, _compared, _HASHES, _nothing).run(heads.spark)
+    return Compared(
+        any(one.are_checksums_said for one in receipts), any(one.any_absent for one in receipts)
+    )
+
+
+def are_checksums_stated(heads: HeadEntries) -> bool:
+    """Say whether any entry's checksum differs from its object's.
+
+    Where nobody has looked yet, entries and listing are read once.
+    """
+    if heads.are_checksums_said is not None:
+        return heads.are_checksums_said
+    return compared(heads).are_checksums_said
+
+
+def _stated(batches: Batches) -> Batches:
+    """Return what entries of heads give: columns of `_STATED`."""
+    for some in batches:
+        batch = some.filter(some.column("head_path").is_valid())
+        yield _hashed_checksums(batch, batch.column("checksum"))
+
+
+def _told(batches: Batches) -> Batches:
+    """Return the MD5s that the store gives: columns of `_STATED`."""
+    for batch in batches:
+        checksum = batch.column("checksum")
+        yield _hashed_checksums(
+            batch, pc.if_else(pc.match_substring_regex(checksum, MD5), checksum, None)
+        )
+
+
+def _hashed_checksums(batch: pa.RecordBatch, checksum: pa.StringArray) -> pa.RecordBatch:
+    hashes = pc.if_else(checksum.is_valid(), hashed(checksum), None)
+    return pa.record_batch([hashed(batch.column("address")), hashes], schema=_STATED)
+
+
+def _compared(bucket: Mapping[str, pa.Table]) -> Sent[Compared]:
+    entries, absent = bucket["entries"], bucket["absent"]["address_hash"].combine_chunks()
+    ends = [
+        rows.filter(rows["checksum"].is_valid())
+        .group_by("address_hash")
+        .aggregate([("checksum", "min"), ("checksum", "max")])
+        for rows in (entries, bucket["listed"])
+    ]
+    both = ends[0].join(ends[1], "address_hash", join_type="inner", right_suffix="_told")
+    is_same = pc.and_(
+        pc.equal(both["checksum_min"], both["checksum_max_told"]),
+        pc.equal(both["checksum_max"], both["checksum_min_told"]),
+    )
+    is_absent = pc.is_in(entries["address_hash"], value_set=absent)
+    return Sent(
+        Compared(
+            pc.any(pc.invert(is_same), min_count=0).as_py(), pc.any(is_absent, min_count=0).as_py()
+        ),
+        {},
+    )
+
+
+def _nothing(_number: int, _rows: pa.Table) -> None:
+    """Work on no rows: none are sent on."""
 
 
 def are_sizes_stated(listing: Rows, entries: Rows) -> bool:

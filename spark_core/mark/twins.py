@@ -10,67 +10,54 @@ asked about what. Candidates for which the calls do not suffice are kept, and no
 
 from __future__ import annotations
 
-import gc
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
 
 from spark_core import lakegc_keys
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.collectable import own_name
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
 from spark_core.mark.heads import Heads
-from spark_core.mark.sizes import HeadEntries
+from spark_core.mark.sizes import HeadEntries, are_checksums_stated
 from spark_core.mark.suspects import (
     ANY,
     DISHONEST,
+    KEYS,
     SIZED,
-    SUSPECTS,
     Candidates,
-    are_checksums_stated,
+    Left,
+    Suspects,
+    Unasked,
     candidates_of,
-    contents_of,
+    chosen,
+    halves_of,
+    hidden_by,
     suspects_of,
-    undecided,
     with_contents,
-    with_suspect,
 )
-from spark_core.mark.suspects_on_driver import Alike
 from spark_core.records.figures import TwinFigures
 from spark_core.run import Run
-from spark_core.spark.rows import (
-    Rows,
-    as_frame,
-    count,
-    distinct,
-    is_among,
-    selected,
-    together,
-    without,
-)
-from spark_core.spark.tasks import frame_of, interleaved
+from spark_core.spark.exchange import AnySource, numbers_of
+from spark_core.spark.rows import Rows, filtered, is_among
+from spark_core.spark.tasks import interleaved
 
 NAMED = 20
 
-# The driver may hold this many candidates, and as many entries that may hide one. It then searches
-# by itself, with one query.
-HELD = 100_000
-
-# Paths that the driver holds at once, and addresses that it holds before they are compared.
+# Paths that are asked about together.
 LOT = 50_000
-FOUND = 100_000
 
 # Entries of a page. If one in this many of a branch's entries is suspect, the branch is listed as a
 # whole.
@@ -89,13 +76,8 @@ _SHOWN = pa.schema(
 )
 # The same, and which branch shows it.
 _SHOWN_ON = _SHOWN.append(pa.field("branch", pa.string()))
-_UNASKED = pa.schema(
-    [
-        pa.field("key", pa.int64(), nullable=False),
-        pa.field("from_branch", pa.int32(), nullable=False),
-        pa.field("is_outside", pa.bool_(), nullable=False),
-    ]
-)
+# Keys, and the first branch that was not asked about their paths.
+_UNASKED = KEYS.append(pa.field("from_branch", pa.int32(), nullable=False))
 
 
 @dataclass(frozen=True)
@@ -104,14 +86,14 @@ class Twins:
 
     Attributes:
         live: Objects that a branch really answers from: column address, and head_path, one of the
-            paths. None for none. Here and below the driver holds few rows, and executors many.
-        undecided: Candidates (column address) that may hide where nobody could be asked; None for
-            none.
+            paths.
+        undecided: Hashes of the candidates that may hide where nobody could be asked, sorted; none
+            of those that are live.
         figures: What was done and found, for the manifest.
     """
 
-    live: Rows | None
-    undecided: Rows | None
+    live: pa.Table
+    undecided: Any
     figures: TwinFigures
 
     @property
@@ -121,19 +103,33 @@ class Twins:
 
     def without_twins(self, candidates: Rows) -> Rows:
         """Take out the candidates that are live, and those that are undecided."""
-        for found in (self.live, self.undecided):
-            if found is not None:
-                candidates = without(candidates, found, "address")
-        return candidates
+        kept = sorted_once(np.concatenate([_hashes(self.live), self.undecided]))
+        return filtered(candidates, partial(_are_others, kept)) if len(kept) else candidates
+
+    def only_undecided(self, candidates: Rows) -> Rows:
+        """Return the candidates that are undecided."""
+        return filtered(candidates, partial(_are_those, self.undecided))
+
+
+def _are_those(hashes: Any, batch: pa.RecordBatch) -> pa.BooleanArray:
+    return pa.array(are_among(hashed(batch.column("address")).to_numpy(), hashes))
+
+
+def _are_others(hashes: Any, batch: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.invert(_are_those(hashes, batch))
+
+
+def _hashes(live: pa.Table) -> Any:
+    return hashed(live["address"].combine_chunks()).to_numpy()
 
 
 # Result of a search without candidates: nobody need be asked.
-NONE = Twins(None, None, TwinFigures())
+NONE = Twins(_SHOWN.empty_table(), np.empty(0, np.int64), TwinFigures())
 
 
 def find(
     run: Run,
-    candidates: Rows,
+    candidates: AnySource,
     heads: HeadEntries,
     since: Heads,
     *,
@@ -141,21 +137,20 @@ def find(
     entries_of: Callable[[], Mapping[str, int]],
     objects: int = 0,
     staged: int = 0,
-    staged_names: Rows | None = None,
+    staged_names: AnySource | None = None,
 ) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
 
     The search takes the cheapest of three ways. It asks around single paths, or lists a whole
     branch, or asks the store for the MD5 of the candidates' content, where the store gives it.
 
-    The cost is a join of the candidates' sizes with the entries of heads, and the calls. `HELD`,
-    `LOT`, `FOUND` and the number of branches bound what comes to the driver at once.
+    The cost is an exchange of candidates and entries of heads, and the calls. The driver holds 4
+    bytes for each candidate, 8 for each that stays, and a bounded number of questions.
 
     Args:
         run: The run; `RunOptions.twin_calls` bounds the calls to the server, and the questions to
             the store.
-        candidates: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`;
-            held by the driver if they are few.
+        candidates: Columns of `suspects.OBJECTS`.
         heads: The entries of branch heads.
         since: Since when each branch stands on its head.
         grace: The server's grace period.
@@ -163,8 +158,9 @@ def find(
             might not suffice.
         objects: How many objects the repository has; the calls grow with them.
         staged: Number of entries that are known to be staged on the branches.
-        staged_names: Columns address, branch and path: names under which candidates are staged and
-            may go all the same, by a retention policy. Any other name keeps them. None for none.
+        staged_names: Columns of `policy_rows.STAGED_NAMES`: names under which candidates are staged
+            and may go all the same, by a retention policy. Any other name keeps them. None for
+            none.
 
     Returns:
         The objects to keep.
@@ -207,7 +203,7 @@ def find(
             candidates,
             [when for when, _ in moments],
             all_dishonest=heads.are_sizes_said or run.options.hidden_entries == "ask_all",
-            at_most=HELD,
+            threads=run.options.read_threads,
         ),
         since,
     )
@@ -252,10 +248,9 @@ class _Search:
         unlisted: First branch that had to be listed as a whole and was not; None for none.
         unasked: Questions about paths that were not asked: (hides, key) -> first branch, and
             whether the entry lies outside.
-        rest: Paths that were not asked about at all, with the first branch that was not asked.
-        held: Answers of branches that were not compared yet, up to a number of rows.
-        held_rows: Number of those rows.
-        live: Candidates that the branches showed.
+        rest: Keys of paths that were not asked about at all; columns of `_UNASKED`.
+        shown: What branches showed that may be a candidate; columns of `_SHOWN_ON`.
+        halves: Upper halves of the candidates' hashes, sorted.
         asked: Branches (by number) that were asked.
     """
 
@@ -266,14 +261,13 @@ class _Search:
     entries_of: Callable[[], Mapping[str, int]]
     limit: int
     staged: int = 0
-    staged_names: Rows | None = None
+    staged_names: AnySource | None = None
     listed: set[int] = field(default_factory=set)
     unlisted: int | None = None
     unasked: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
-    rest: list[Rows] = field(default_factory=list)
-    held: list[pa.RecordBatch] = field(default_factory=list)
-    held_rows: int = 0
-    live: list[Rows] = field(default_factory=list)
+    rest: list[pa.Table] = field(default_factory=list)
+    shown: list[pa.RecordBatch] = field(default_factory=list)
+    halves: Any = None
     asked: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -282,30 +276,30 @@ class _Search:
 
     def find(self, candidates: Candidates, since: Heads) -> Twins:
         """Search, and sum the results up."""
-        suspicion = _Suspicion(candidates, None, _Suspects.none())
+        suspects = Suspects()
         if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
-            suspicion = self._suspicion(candidates)
-        plan = self._plan(candidates, suspicion.suspects)
+            suspects = self._suspects(candidates)
+        plan = self._plan(candidates, suspects)
         objects_asked = 0
         tells = self.run.store.tells_content and self.heads.are_compared
         if tells and plan.of_paths > 0:
-            suspicion, objects_asked = self._with_contents(suspicion, plan)
+            asked, objects_asked = self._with_contents(candidates, suspects, plan)
             if objects_asked:
-                plan = self._plan(candidates, suspicion.suspects)
-        candidates, suspects = suspicion.candidates, suspicion.suspects
+                candidates, suspects = asked, self._suspects(asked)
+                plan = self._plan(candidates, suspects)
+        if plan.calls:
+            self.halves = candidates.halves()
         self._ask_whole(plan.whole, candidates)
-        self._ask_around(suspects, candidates, scattered=not plan.fits)
-        self._compare(candidates)
-        live = _once(self._without_own(together(self.live))) if self.live else None
-        left = self._undecided(suspicion)
-        if left is not None and live is not None:
-            left = without(left, live, "address")
+        self._ask_around(suspects, scattered=not plan.fits)
+        live = self._live(candidates)
+        left = self._undecided(candidates, live)
         unbound = Counter(
             since.branches[branch].why for branch in self.branches if branch in since.branches
         )
         del unbound[""]
+        kept = candidates.named(sorted_once(_hashes(live)))
         figures = TwinFigures(
-            candidates=candidates.objects,
+            candidates=candidates.objects.rows,
             branches=len(self.branches),
             branches_asked=len(self.asked),
             branches_listed=len(self.listed),
@@ -317,26 +311,21 @@ class _Search:
             twin_calls=self.limit,
             is_held_up=self.budget.is_held_up,
             are_sizes_said=self.heads.are_sizes_said,
-            **_kept("kept", candidates, live),
-            **_kept("unchecked", candidates, left),
+            kept_objects=kept.num_rows,
+            kept_bytes=pc.sum(kept["size_bytes"]).as_py() or 0,
+            kept_named=tuple(sorted(kept["address"].to_pylist())[:NAMED]),
+            unchecked_objects=len(left.hashes),
+            unchecked_bytes=left.size_bytes,
+            unchecked_named=candidates.first_named(left.hashes, NAMED),
         )
-        return Twins(live, left, figures)
+        return Twins(live, left.hashes, figures)
 
-    def _suspicion(self, candidates: Candidates) -> _Suspicion:
-        """Find the suspect paths.
+    def _suspects(self, candidates: Candidates) -> Suspects:
+        return suspects_of(candidates, self.heads, branches=len(self.branches))
 
-        The driver does it if it holds the candidates and few entries may hide one.
-        """
-        branches, alike = len(self.branches), None
-        if isinstance(candidates.rows, pa.Table):
-            alike = Alike.read(candidates.rows, self.heads, branches=branches, at_most=HELD)
-        if alike is not None:
-            return _Suspicion(candidates, alike, _Suspects.held(alike.suspects()))
-        return _Suspicion(
-            candidates, None, _Suspects.of(suspects_of(candidates, self.heads, branches=branches))
-        )
-
-    def _with_contents(self, suspicion: _Suspicion, plan: _Plan) -> tuple[_Suspicion, int]:
+    def _with_contents(
+        self, candidates: Candidates, suspects: Suspects, plan: _Plan
+    ) -> tuple[Candidates, int]:
         """Ask the store for the contents of candidates that suspect paths may hide.
 
         That is done only where it costs least.
@@ -344,35 +333,19 @@ class _Search:
         Returns:
             What is known then, and the number of objects asked about; 0 if another way costs less.
         """
-        doubted: Any
-        if suspicion.alike is not None:
-            doubted = suspicion.alike.doubted(suspicion.suspects.few)
-            count = len(doubted)
-        else:
-            # It is persisted on its first run, which is the count.
-            suspects = as_frame(self.heads.spark(), suspicion.suspects.all)
-            doubted = with_suspect(suspicion.candidates, suspects).localCheckpoint(eager=False)
-            count = doubted.count()
-        # The query that decides whether checksums are believed costs most, so it runs last.
+        every = np.zeros(suspects.keys.num_rows, np.int32)
+        doubted = hidden_by(candidates, Unasked.of(suspects.keys, first=every)).hashes
+        count = len(doubted)
+        # Whether checksums are believed costs most to find out, so it comes last.
         is_least = 0 < count < plan.of_paths and count <= self.budget.left
         # Their contents may tell nothing. What suffices without them must still suffice then.
         is_least = is_least and not (plan.fits and plan.calls + count > self.budget.left)
         if not is_least or are_checksums_stated(self.heads) or not self.budget.take(count):
-            return suspicion, 0
-        store, threads = self.run.store, self.run.options.read_threads
-        tasks = min(self.run.options.range_partitions, -(-count // PAGE))
-        if suspicion.alike is None:
-            return self._suspicion(
-                with_contents(suspicion.candidates, doubted, store, threads=threads, tasks=tasks)
-            ), count
-        contents = contents_of(self.heads.spark, store, doubted, threads=threads, tasks=tasks)
-        known = {
-            row["address"]: row["md5"] for row in contents.to_pylist() if row["md5"] is not None
-        }
-        alike = replace(suspicion.alike, contents=known)
-        return _Suspicion(suspicion.candidates, alike, _Suspects.held(alike.suspects())), count
+            return candidates, 0
+        objects = candidates.named(sorted_once(doubted))
+        return with_contents(candidates, objects, self.run.store), count
 
-    def _plan(self, candidates: Candidates, suspects: _Suspects) -> _Plan:
+    def _plan(self, candidates: Candidates, suspects: Suspects) -> _Plan:
         """Choose for each branch between its paths and all its entries.
 
         If not everything fits the budget, branches are listed in their order, the oldest first.
@@ -387,9 +360,11 @@ class _Search:
             suspects.reach.get(number, 0) for number in range(len(self.branches), 0, -1)
         )
         of_branch = list(from_last)[::-1]
-        if not candidates.dishonest and sum(of_branch) <= min(PAGE, self.budget.left):
+        # Single paths do not do for a branch of which not all questions are held.
+        unheld = pc.max(suspects.unheld["branches"]).as_py() or 0
+        if not max(unheld, candidates.dishonest) and sum(of_branch) <= min(PAGE, self.budget.left):
             return _Plan([], sum(of_branch), sum(of_branch), fits=True)
-        most = max(count(self.heads.rows), self.heads.least)
+        most = max(suspects.entries, self.heads.least)
         plan = self._planned(candidates, suspects, of_branch, [most] * len(of_branch))
         if plan.fits:
             return plan
@@ -401,22 +376,21 @@ class _Search:
     def _planned(
         self,
         candidates: Candidates,
-        suspects: _Suspects,
+        suspects: Suspects,
         of_branch: Sequence[int],
         entries: Sequence[int],
     ) -> _Plan:
         """Plan with the numbers of suspect paths and of entries of each branch."""
         pages = [count // PAGE + 1 for count in entries]
+        unheld = pc.max(suspects.unheld["branches"]).as_py() or 0
         dense = [
             number
             for number, count in enumerate(of_branch)
-            if number < candidates.dishonest or 0 < entries[number] <= count * _DENSE
+            if number < max(candidates.dishonest, unheld) or 0 < entries[number] <= count * _DENSE
         ]
         # Each lot of paths begins its branch's listing anew.
-        costs = [
-            min(count, most + suspects.lots_planned - 1)
-            for count, most in zip(of_branch, pages, strict=True)
-        ]
+        lots = max(1, -(-suspects.questions.num_rows // LOT))
+        costs = [min(count, most + lots - 1) for count, most in zip(of_branch, pages, strict=True)]
         for number in dense:
             costs[number] = pages[number]
         # Pages show staged entries, too, on whatever branches these are.
@@ -434,7 +408,7 @@ class _Search:
     def _ask_whole(self, whole: Sequence[int], candidates: Candidates) -> None:
         """List branches from their first entry to the last, side by side."""
         for batch in interleaved(whole, self._whole, threads=self.run.options.branches_at_once):
-            self._hold(batch, candidates)
+            self.shown.append(batch)
         # For a candidate that may be dishonest, nothing less will do.
         missing = [number for number in range(candidates.dishonest) if number not in self.listed]
         self.unlisted = min(missing, default=None)
@@ -459,7 +433,7 @@ class _Search:
             if complete:
                 self.listed.add(number)
 
-    def _ask_around(self, suspects: _Suspects, candidates: Candidates, *, scattered: bool) -> None:
+    def _ask_around(self, suspects: Suspects, *, scattered: bool) -> None:
         """Ask about single paths, lot after lot; in each lot, all branches side by side.
 
         If all paths fit, neighbouring paths are asked about together. Otherwise the paths come
@@ -469,13 +443,18 @@ class _Search:
         left = [number for number in range(len(self.branches)) if number not in self.listed]
         if not left:
             return
-        for lot, rest in suspects.lots(scattered=scattered):
+        self.rest.append(_unasked_from(suspects.unheld, left[0]))
+        is_sized = pc.equal(suspects.questions["hides"], SIZED).cast(pa.int8())
+        questions = suspects.questions.append_column("is_sized", is_sized)
+        order = [*(("is_sized", "cost", "key") if scattered else ()), "head_path"]
+        questions = questions.sort_by([(name, "ascending") for name in order])
+        for begin in range(0, questions.num_rows, LOT):
             if self.budget.left <= 0:
-                self.rest.append(_unasked_from(rest, left[0]))
+                self.rest.append(_unasked_from(questions.slice(begin), left[0]))
                 return
-            ask = partial(self._around, _Lot.of(lot, left[0]))
+            ask = partial(self._around, _Lot.of(questions.slice(begin, LOT), left[0]))
             for batch in interleaved(left, ask, threads=self.run.options.branches_at_once):
-                self._hold(batch, candidates)
+                self.shown.append(batch)
 
     def _around(self, lot: _Lot, number: int) -> Iterator[pa.RecordBatch]:
         wanted = {
@@ -530,196 +509,86 @@ class _Search:
             ],
             names=_SHOWN_ON.names,
         )
-        return shown.filter(address.is_valid()).cast(_SHOWN_ON)
+        inside = shown.filter(address.is_valid()).cast(_SHOWN_ON)
+        halves = halves_of(hashed(inside.column("address")).to_numpy())
+        return inside.filter(pa.array(are_among(halves, self.halves)))
 
-    def _hold(self, batch: pa.RecordBatch, candidates: Candidates) -> None:
-        self.held.append(batch)
-        self.held_rows += batch.num_rows
-        if self.held_rows >= FOUND:
-            self._compare(candidates)
-
-    def _compare(self, candidates: Candidates) -> None:
-        """Keep the candidates among the addresses that branches showed."""
-        shown = pa.Table.from_batches(self.held, _SHOWN_ON)
-        self.held, self.held_rows = [], 0
+    def _live(self, candidates: Candidates) -> pa.Table:
+        """Return the candidates among what branches showed, each with the first of its paths."""
+        shown = pa.Table.from_batches(self.shown, _SHOWN_ON)
+        named = candidates.named(sorted_once(_hashes(shown)))
+        shown = shown.filter(is_among(shown["address"], named["address"]))
         if not shown.num_rows:
-            return
-        if isinstance(candidates.rows, pa.Table):
-            kept = shown.filter(is_among(shown["address"], candidates.rows["address"]))
-            kept = self._without_named(kept)
-            self.live += [kept] if kept.num_rows else []
-            return
-        once = shown.group_by(_SHOWN_ON.names).aggregate([])
-        # The rows that branches showed are bounded, and go to the candidates. Otherwise Spark would
-        # send all candidates through the driver, once for each lot.
-        held = sf.broadcast(frame_of(self.heads.spark(), once))
-        found = (
-            candidates.frame.select("address")
-            .join(held, on="address", how="inner")
-            .select(*_SHOWN_ON.names)
-        )
-        found = as_frame(self.heads.spark(), self._without_named(found)).localCheckpoint()
-        if not found.isEmpty():
-            self.live.append(found)
-        del held, found
-        # Java holds the rows of each lot as long as Python names them, which is until Python's
-        # garbage collection.
-        gc.collect()
+            return _SHOWN.empty_table()
+        shown = self._without_own(self._without_named(shown))
+        first = shown.group_by("address").aggregate([("head_path", "min")])
+        return first.rename_columns(_SHOWN.names).cast(_SHOWN)
 
-    def _without_named(self, shown: Rows) -> Rows:
-        """Leave out the staged names that a retention policy takes, on their branches.
+    def _without_named(self, shown: pa.Table) -> pa.Table:
+        """Leave out the staged names that a retention policy takes, on their branches."""
+        if self.staged_names is None:
+            return shown
+        hashes = sorted_once(_hashes(shown))
+        known = chosen(self.staged_names, "address", hashes, self.heads.spark)
+        known = known.rename_columns({"path": "head_path"})
+        return shown.join(known, _SHOWN_ON.names, join_type="left anti")
 
-        Args:
-            shown: Columns of `_SHOWN_ON`.
-
-        Returns:
-            Columns of `_SHOWN`, each once.
-        """
-        if self.staged_names is not None and count(shown):
-            known = as_frame(self.heads.spark(), self.staged_names)
-            known = known.withColumnRenamed("path", "head_path").select(*_SHOWN_ON.names)
-            left = as_frame(self.heads.spark(), shown).join(
-                known, on=_SHOWN_ON.names, how="left_anti"
-            )
-            is_held = isinstance(shown, pa.Table)
-            shown = left.select(*_SHOWN_ON.names).toArrow().cast(_SHOWN_ON) if is_held else left
-        return distinct(shown, _SHOWN.names)
-
-    def _without_own(self, live: Rows) -> Rows:
+    def _without_own(self, shown: pa.Table) -> pa.Table:
         """Leave out what a branch shows because its head has it, and heads agree on the path.
 
         A retention policy may name an object that a head has. That the head's branch answers with
         it is no sign of another entry. No head has any other candidate.
         """
-        heads, pair = self.heads.rows, _SHOWN.names
-        if isinstance(live, pa.Table) and isinstance(heads, pa.Table):
-            # A path that is no UTF-8 never equals one that a branch shows.
-            shown = live["head_path"].cast(pa.binary())
-            at: dict[bytes, set[str]] = {}
-            there = heads.filter(is_among(heads["head_path"], shown))
-            for path, address in zip(
-                there["head_path"].to_pylist(), there["address"].to_pylist(), strict=True
-            ):
-                at.setdefault(path, set()).add(address)
-            names = zip(live["address"].to_pylist(), shown.to_pylist(), strict=True)
-            return live.filter(pa.array([at.get(path) != {address} for address, path in names]))
-        spark = self.heads.spark()
-        entries = self.heads.frame.select(
-            sf.col("head_path").cast("string").alias("head_path"),
-            sf.col("address").alias("of_head"),
-        )
-        own = (
-            entries.join(sf.broadcast(as_frame(spark, live)), on="head_path", how="inner")
-            .groupBy(*pair)
-            .agg(sf.bool_and(sf.col("of_head") == sf.col("address")).alias("is_own"))
-            .where("is_own")
-            .select(*pair)
-        )
-        if isinstance(live, pa.Table):
-            return live.join(own.toArrow().cast(_SHOWN), pair, join_type="left anti")
-        return live.join(own, on=pair, how="left_anti")
+        # A path that is no UTF-8 never equals one that a branch shows.
+        paths = shown["head_path"].cast(pa.binary()).combine_chunks()
+        hashes = sorted_once(hashed(paths).to_numpy())
+        there = chosen(self.heads.rows(), "head_path", hashes, self.heads.spark)
+        at: dict[bytes, set[str]] = {}
+        for path, address in zip(
+            there["head_path"].to_pylist(), there["address"].to_pylist(), strict=True
+        ):
+            at.setdefault(path, set()).add(address)
+        names = zip(shown["address"].to_pylist(), paths.to_pylist(), strict=True)
+        is_other = [at.get(path) != {address} for address, path in names]
+        return shown.filter(pa.array(is_other, pa.bool_()))
 
-    def _undecided(self, suspicion: _Suspicion) -> Rows | None:
-        """Return the candidates that may hide where nobody was asked; None for none."""
-        candidates = suspicion.candidates
-        whatever = {hides for hides, _ in self.unasked}
-        for rows in self.rest:
-            whatever |= _kinds(rows)
-        if ANY in whatever:
-            return selected(candidates.rows, ["address"])
-        found: list[Rows] = []
-        if DISHONEST in whatever:
-            found.append(_dishonest(candidates.rows, -1))
-        elif self.unlisted is not None:
-            found.append(_dishonest(candidates.rows, self.unlisted))
-        if SIZED in whatever:
-            unasked = together([self._unasked_by_path(), *map(_sized, self.rest)])
-            found.append(
-                undecided(candidates, as_frame(self.heads.spark(), unasked))
-                if suspicion.alike is None
-                else _undecided_of(suspicion.alike, unasked)
-            )
-        if not found:
-            return None
-        both = distinct(together(found), ["address"])
-        return both if isinstance(both, pa.Table) else both.localCheckpoint()
+    def _undecided(self, candidates: Candidates, live: pa.Table) -> Left:
+        """Return the candidates that may hide where nobody was asked."""
+        unasked = pa.concat_tables([self._unasked_by_path(), *self.rest])
+        whatever = set(unasked["hides"].unique().to_pylist())
+        beyond = -1 if DISHONEST in whatever else self.unlisted
+        if not whatever and beyond is None:
+            return Left(np.empty(0, np.int64), 0)
+        sized = unasked.filter(pc.equal(unasked["hides"], SIZED))
+        return hidden_by(
+            candidates,
+            Unasked.of(
+                sized,
+                first=numbers_of(sized["from_branch"]),
+                beyond=beyond,
+                is_any=ANY in whatever,
+                known=sorted_once(_hashes(live)),
+            ),
+        )
 
     def _unasked_by_path(self) -> pa.Table:
-        """Return the questions about sized paths that were not asked: columns of `_UNASKED`."""
+        """Return the questions about paths that were not asked: columns of `_UNASKED`."""
         rows = [
-            (key, first, outside)
+            (hides, key, first + 1, outside, first)
             for (hides, key), (first, outside) in self.unasked.items()
-            if hides == SIZED
         ]
-        columns = list(zip(*rows, strict=True)) or [(), (), ()]
+        columns = list(zip(*rows, strict=True)) or [()] * len(_UNASKED)
         return pa.table(
             [pa.array(column, kind.type) for column, kind in zip(columns, _UNASKED, strict=True)],
             schema=_UNASKED,
         )
 
 
-def _unasked_from(suspects: Rows, number: int) -> Rows:
-    """Return the suspects of which a branch, and those behind it, were not asked: from_branch."""
-    if isinstance(suspects, pa.Table):
-        left = suspects.filter(pc.greater(suspects["branches"], number))
-        return left.append_column(
-            "from_branch", pa.repeat(pa.scalar(number, pa.int32()), left.num_rows)
-        )
-    left = suspects.where(sf.col("branches") > number)
-    return left.withColumn("from_branch", sf.lit(number))
-
-
-def _once(live: Rows) -> Rows:
-    """Return each object (address) with the first of its paths (head_path)."""
-    if isinstance(live, pa.Table):
-        first = live.group_by("address").aggregate([("head_path", "min")])
-        return first.rename_columns(_SHOWN.names)
-    return live.groupBy("address").agg(sf.min("head_path").alias("head_path"))
-
-
-def _kinds(rows: Rows) -> set[int]:
-    """Return what paths (hides) may hide."""
-    if isinstance(rows, pa.Table):
-        return set(rows["hides"].unique().to_pylist())
-    return {row.hides for row in rows.select("hides").distinct().collect()}
-
-
-def _dishonest(candidates: Rows, beyond: int) -> Rows:
-    """Return the addresses of dishonest candidates that may hide on more branches than that."""
-    if isinstance(candidates, pa.Table):
-        chosen = pc.and_(candidates["is_dishonest"], pc.greater(candidates["branches"], beyond))
-        return candidates.filter(chosen).select(["address"])
-    chosen = sf.col("is_dishonest") & (sf.col("branches") > beyond)
-    return candidates.where(chosen).select("address")
-
-
-def _sized(rest: Rows) -> Rows:
-    """Return the sized paths of those that were not asked about; columns of `_UNASKED`."""
-    if isinstance(rest, pa.Table):
-        return rest.filter(pc.equal(rest["hides"], SIZED)).select(_UNASKED.names).cast(_UNASKED)
-    return rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names)
-
-
-def _undecided_of(alike: Alike, unasked: Rows) -> pa.Table:
-    table = unasked if isinstance(unasked, pa.Table) else unasked.toArrow()
-    rows = (tuple(row.values()) for row in table.select(_UNASKED.names).to_pylist())
-    return pa.table({"address": pa.array(alike.undecided(rows), pa.string())})
-
-
-@dataclass(frozen=True)
-class _Suspicion:
-    """What is known before branches are asked.
-
-    Attributes:
-        candidates: The candidates.
-        alike: The candidates with the entries that may hide one, if the driver holds both; else
-            None.
-        suspects: The paths under which a candidate may hide.
-    """
-
-    candidates: Candidates
-    alike: Alike | None
-    suspects: _Suspects
+def _unasked_from(keys: pa.Table, number: int) -> pa.Table:
+    """Return the keys of which a branch, and those behind it, were not asked: `_UNASKED`."""
+    left = keys.select(KEYS.names).filter(pc.greater(keys["branches"], number))
+    first = pa.repeat(pa.scalar(number, pa.int32()), left.num_rows)
+    return left.append_column("from_branch", first).cast(_UNASKED)
 
 
 @dataclass(frozen=True)
@@ -758,98 +627,6 @@ class _Lot:
         return cls(paths)
 
 
-@dataclass(frozen=True)
-class _Suspects:
-    """Suspect paths: on the driver if one lot holds them, else on the executors.
-
-    Attributes:
-        rows: Columns of `SUSPECTS`; None if they are too many.
-        large: The same as a frame that was read; None if they are few.
-        reach: Number of paths by the number of branches that they concern.
-        for_all: Number of paths that hide anything, or anything dishonest.
-    """
-
-    rows: pa.Table | None
-    large: DataFrame | None
-    reach: Mapping[int, int]
-    for_all: int
-
-    @property
-    def count(self) -> int:
-        """Number of all paths."""
-        return sum(self.reach.values())
-
-    @classmethod
-    def none(cls) -> _Suspects:
-        """Make it for no paths, where time alone rules all of them out."""
-        return cls(SUSPECTS.empty_table(), None, {}, 0)
-
-    @classmethod
-    def held(cls, few: pa.Table) -> _Suspects:
-        """Make it from paths that the driver holds."""
-        for_all = pc.sum(pc.not_equal(few["hides"], SIZED)).as_py() or 0
-        return cls(few, None, Counter(few["branches"].to_pylist()), for_all)
-
-    @classmethod
-    def of(cls, frame: DataFrame) -> _Suspects:
-        """Make it from a frame, which is read."""
-        few = frame.select(*SUSPECTS.names).limit(LOT + 1).toArrow()
-        if few.num_rows <= LOT:
-            return cls.held(few.cast(SUSPECTS))
-        large = frame.select(*SUSPECTS.names).localCheckpoint()
-        counts = (
-            large.groupBy("branches", (sf.col("hides") != SIZED).alias("whatever"))
-            .count()
-            .collect()
-        )
-        reach: Counter[int] = Counter()
-        for row in counts:
-            reach[row["branches"]] += row["count"]
-        return cls(None, large, reach, sum(row["count"] for row in counts if row["whatever"]))
-
-    @property
-    def lots_planned(self) -> int:
-        """Number of lots."""
-        return 1 if self.large is None else -(-self.count // LOT)
-
-    @property
-    def few(self) -> pa.Table:
-        """The paths that the driver holds."""
-        assert self.rows is not None  # noqa: S101 - where they are not large
-        return self.rows
-
-    @property
-    def all(self) -> Rows:
-        """All of them."""
-        return self.few if self.large is None else self.large
-
-    def lots(self, *, scattered: bool) -> Iterator[tuple[pa.Table, Rows]]:
-        """Yield the paths by lots, each with the rows of it and of all later lots."""
-        if self.large is None:
-            if self.few.num_rows:
-                yield self.few, self.few
-            return
-        order = [sf.col("head_path")]
-        large = self.large
-        if scattered:
-            costs = large.groupBy("hides", "key").agg((sf.sum("branches")).alias("cost"))
-            large = large.join(costs, on=["hides", "key"], how="inner")
-            order = [(sf.col("hides") == SIZED), sf.col("cost"), sf.col("key"), *order]
-        number = self.lots_planned
-        lots = (
-            large.repartitionByRange(number, *order)
-            .withColumn("lot", sf.spark_partition_id())
-            .select("lot", *SUSPECTS.names)
-            .localCheckpoint()
-        )
-        for at in range(number):
-            behind = lots.where(sf.col("lot") >= at).drop("lot")
-            yield (
-                lots.where(sf.col("lot") == at).select(*SUSPECTS.names).toArrow().cast(SUSPECTS),
-                behind,
-            )
-
-
 def _known_as(uri: str) -> str | None:
     """Return the object that an outside address may be by another name of the store.
 
@@ -857,27 +634,3 @@ def _known_as(uri: str) -> str | None:
     """
     begin = uri.rfind(f"{lakegc_keys.QUARANTINE}run_id=")
     return own_name(uri) if begin < 0 else uri[begin:]
-
-
-def _kept(what: str, candidates: Candidates, chosen: Rows | None) -> dict[str, Any]:
-    """Count and name objects that the search keeps from going."""
-    if chosen is None:
-        return {}
-    if isinstance(candidates.rows, pa.Table) and isinstance(chosen, pa.Table):
-        rows = candidates.rows
-        kept = rows.filter(is_among(rows["address"], chosen["address"]))
-        objects, size = kept.num_rows, pc.sum(kept["size_bytes"]).as_py() or 0
-        named = sorted(kept["address"].to_pylist())[:NAMED]
-    else:
-        addresses = as_frame(candidates.spark(), chosen.select(["address"]))
-        frame = candidates.frame.join(addresses, on="address", how="left_semi")
-        figures = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
-        assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
-        objects, size = figures
-        first = frame.orderBy("address").select("address").limit(NAMED) if objects else None
-        named = [] if first is None else [row.address for row in first.collect()]
-    return {
-        f"{what}_objects": objects,
-        f"{what}_bytes": size,
-        f"{what}_named": tuple(named),
-    }

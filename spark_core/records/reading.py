@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.schemas import spark_type
 from spark_core.spark import tasks
+from spark_core.spark.exchange import Source
 from spark_core.spark.rows import Rows
 from spark_core.spark.tasks import frame_of, read_partitions
 from spark_core.storage import ObjectStore
@@ -190,6 +192,12 @@ def rows_of_parts(
     if not are_small(parts, at_most):
         return frame_of_parts(spark(), store, schema, parts)
     return pa.Table.from_batches(_read_parts(store, schema, parts), schema)
+
+
+def source_of_parts(store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> Source[Any]:
+    """Return Parquet parts as what an exchange reads; columns of `schema`."""
+    rows = sum(part.rows for part in parts)
+    return Source(schema, together(parts), rows, partial(_read_parts, store, schema))
 
 
 def together(parts: Sequence[Part]) -> list[tuple[Part, ...]]:

@@ -6,8 +6,8 @@ therefore answered by Arrow, and such a run need not start Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -70,6 +70,26 @@ def within(rows: Rows, others: Rows, key: str) -> Rows:
         return rows.filter(is_among(rows[key], others[key]))
     left, right = frames(rows, others.select([key]))
     return left.join(right, on=key, how="left_semi")
+
+
+def filtered(rows: Rows, are_wanted: Callable[[pa.RecordBatch], pa.BooleanArray]) -> Rows:
+    """Keep some rows; of those that executors hold, once somebody reads them.
+
+    Args:
+        rows: The rows.
+        are_wanted: Says of each row of a batch whether it stays; picklable.
+    """
+    if isinstance(rows, pa.Table):
+        batches = _filter(are_wanted, iter(rows.to_batches()))
+        return pa.Table.from_batches(batches, rows.schema)
+    return rows.mapInArrow(partial(_filter, are_wanted), rows.schema)
+
+
+def _filter(
+    are_wanted: Callable[[pa.RecordBatch], pa.BooleanArray], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(are_wanted(batch))
 
 
 def is_among(column: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:

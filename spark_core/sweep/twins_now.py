@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial, reduce
+from functools import cache, partial
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
@@ -16,6 +16,8 @@ from spark_core.mark.heads import Heads
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.ranges import TableReader, entries_of_heads
 from spark_core.mark.sizes import (
+    ENTRIES,
+    LISTED,
     HeadEntries,
     absent,
     address_hash,
@@ -23,10 +25,13 @@ from spark_core.mark.sizes import (
     named_since,
     sizes_of_later,
 )
+from spark_core.mark.suspects import OBJECTS
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.spark.exchange import source_of
 from spark_core.spark.rows import Rows, as_frame, without
 from spark_core.sweep.committed_now import TablesRead
 
@@ -58,10 +63,9 @@ def search(
     mark's listing. `commits` are those that keep their objects now: columns of
     `schemas.RETAINED_COMMITS`.
     """
-    columns = ["address", "size_bytes", "head_path", "checksum"]
-    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
+    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ENTRIES.names)
     if known.addresses is not None:
-        heads = heads.unionByName(known.addresses.select(*columns))
+        heads = heads.unionByName(known.addresses.select(*ENTRIES.names))
     heads = heads.where("head_path is not null")
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
     asked = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
@@ -95,13 +99,13 @@ def search(
             lost = without(lost, taken, "address_hash")
     found = twins.find(
         run,
-        plan,
+        source_of(plan, OBJECTS),
         HeadEntries(
             lambda: run.spark,
-            heads,
+            cache(lambda: source_of(heads, ENTRIES)),
             lost,
             are_sizes_said,
-            lambda: listing,
+            lambda: source_of(listing, LISTED),
             # What the mark knew of checksums it did not know of entries that came since.
             are_compared=listed.comparable is None
             or (expired.checksums_agree is True and known.addresses is None),
@@ -112,16 +116,15 @@ def search(
         grace=timedelta(seconds=asked.grace_period_seconds),
         entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
-        staged_names=staged,
+        staged_names=None if staged is None else source_of(staged, policy_rows.STAGED_NAMES),
     )
-    causes = []
-    if found.live is not None:
-        at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
-        causes.append(as_frame(run.spark, found.live).select("address", at))
-    if found.undecided is not None:
-        left = as_frame(run.spark, found.undecided)
-        causes.append(left.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
-    return known, Search(reduce(DataFrame.unionByName, causes) if causes else None, found.figures)
+    if not found.keeps_any:
+        return known, Search(None, found.figures)
+    live = as_frame(run.spark, found.live, spark_type(found.live.schema))
+    at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
+    left = as_frame(run.spark, found.only_undecided(plan))
+    undecided = left.select("address", sf.lit(UNCHECKED_TWIN).alias("why"))
+    return known, Search(live.select("address", at).unionByName(undecided), found.figures)
 
 
 def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> Rows:

@@ -4,7 +4,6 @@ asked is kept alone.
 
 from __future__ import annotations
 
-import gc
 import random
 import re
 from collections import Counter
@@ -16,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
 
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core import schemas
@@ -24,12 +22,15 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.checks.expired import waiting_words
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import EntriesPage
-from spark_core.mark import twins
+from spark_core.mark import suspects, twins
 from spark_core.mark.heads import Head, Heads
-from spark_core.mark.sizes import HeadEntries
+from spark_core.mark.sizes import ENTRIES, LISTED, HeadEntries
+from spark_core.mark.suspects import OBJECTS
 from spark_core.model import Branch
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
+from spark_core.spark import exchange
+from spark_core.spark.exchange import source_of
 from spark_core.spark.tasks import frame_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -39,14 +40,6 @@ GRACE = timedelta(hours=24)
 EXACT = {"allow_unsafe_min_age": True, "min_age": timedelta(0)}
 
 _LISTED = pa.schema(list(schemas.NAMESPACE_SLICES)[:5])
-_HEADS = pa.schema(
-    [
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("head_path", pa.binary()),
-        pa.field("checksum", pa.string()),
-    ]
-)
 
 
 @dataclass
@@ -129,9 +122,10 @@ class Ground:
             for branch, when in self.since.items()
         }
         since = Heads(NOW, heads)
+        candidates = source_of(self._listing(), OBJECTS)
         return twins.find(
             run,
-            self._listing(),
+            candidates,
             self._heads(),
             since,
             grace=GRACE,
@@ -188,10 +182,10 @@ class Ground:
         )
         return HeadEntries(
             self._session,
-            self._rows(pa.Table.from_pylist(rows, schema=_HEADS)),
+            lambda: source_of(self._rows(pa.Table.from_pylist(rows, schema=ENTRIES)), ENTRIES),
             self._rows(absent) if self.absent else None,
             self.are_sizes_said,
-            lambda: self._rows(listing),
+            lambda: source_of(self._rows(listing), LISTED),
             least=self.least,
         )
 
@@ -278,8 +272,7 @@ def _require(spark, seed, few=()):
     for is_held in (True, False):
         world = _world(spark, seed)
         world.ground.is_held = is_held
-        rows = max(len(world.ground.candidates), len(world.ground.entries))
-        world.ground.needs_no_spark = is_held and rows <= twins.HELD
+        world.ground.needs_no_spark = is_held and exchange.MOST_ROWS_OF_THE_DRIVER > 1_000
         _require_kept(world, few)
 
 
@@ -301,8 +294,8 @@ def _require_kept(world, few):
 def in_small_lots(monkeypatch):
     """Let few paths take the way of many."""
     monkeypatch.setattr(twins, "LOT", 2)
-    monkeypatch.setattr(twins, "FOUND", 3)
     monkeypatch.setattr(twins, "PAGE", 2)
+    monkeypatch.setattr(suspects, "_ROWS_OF_A_NUMBER", 3)
 
 
 @pytest.mark.spark
@@ -315,7 +308,7 @@ def in_small_lots(monkeypatch):
     ],
 )
 def test_many_and_few_paths_are_asked_alike(spark, seed, held, few, monkeypatch):
-    monkeypatch.setattr(twins, "HELD", held)
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", held)
     _require(spark, seed, few)
 
 
@@ -325,7 +318,7 @@ def test_many_and_few_paths_are_asked_alike(spark, seed, held, few, monkeypatch)
 @pytest.mark.usefixtures("in_small_lots")
 @pytest.mark.parametrize("held", [0, 5])
 def test_many_and_few_paths_of_many_repositories_are_asked_alike(spark, held, monkeypatch):
-    monkeypatch.setattr(twins, "HELD", held)
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", held)
     for seed in range(20):
         _require(spark, seed)
 
@@ -516,13 +509,13 @@ MD5, OTHER = "a" * 32, "b" * 32
 
 @pytest.fixture(
     params=[
-        pytest.param(twins.HELD, id="by the driver"),
+        pytest.param(exchange.MOST_ROWS_OF_THE_DRIVER, id="by the driver"),
         pytest.param(0, id="by executors", marks=pytest.mark.deep),
     ]
 )
 def way(request, monkeypatch):
     """Search as few candidates are searched, and as too many for the driver are."""
-    monkeypatch.setattr(twins, "HELD", request.param)
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", request.param)
 
 
 def _many_paths(spark, candidates, **contents):
@@ -688,44 +681,6 @@ def test_the_advised_number_of_calls_suffices_whatever_is_hidden(spark, monkeypa
     kept, found = world.ground.kept(twin_calls=short.figures.planned_calls)
     assert found.figures.unchecked_objects == 0
     assert kept == world.hidden
-
-
-@pytest.mark.spark
-def test_what_was_compared_is_let_go_of_although_python_rarely_looks_for_what_nobody_reaches(
-    spark, monkeypatch
-):
-    """Java holds the rows of each lot for as long as Python names them.
-
-    At full size it ran out of memory.
-    """
-    for bound, value in (("HELD", 0), ("FOUND", 20), ("PAGE", 10)):
-        monkeypatch.setattr(twins, bound, value)
-    names = [f"b{number:02}" for number in range(4)]
-    shown = {f"p/{at:04}": f"data/s/{at}" for at in range(40)}
-    ground = Ground(
-        spark,
-        Branches({name: dict(shown) for name in names}, page=10),
-        dict.fromkeys(names, ago(30)),
-        [(path, address, 4, MD5) for path, address in shown.items()],
-        [(f"data/c/{number}", 4, ago(1)) for number in range(30)],
-    )
-    compare, named = twins._Search._compare, []
-
-    def counted(search, candidates):
-        named.append(sum(isinstance(one, DataFrame) for one in gc.get_objects()))
-        compare(search, candidates)
-
-    monkeypatch.setattr(twins._Search, "_compare", counted)
-    gc.collect()
-    gc.disable()
-    try:
-        kept, found = ground.kept(twin_calls=1_000)
-    finally:
-        gc.enable()
-    assert kept == set()
-    assert found.figures.branches_listed == 4
-    assert len(named) > 6
-    assert named[-1] <= named[1] + 3
 
 
 # Branches that go
