@@ -42,7 +42,7 @@ from spark_core.mark.sizes import (
     named_since,
     sizes_of_later,
 )
-from spark_core.mark.suspects import OBJECTS
+from spark_core.mark.suspects import OBJECTS, said_of
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -479,6 +479,7 @@ def _twins(
         entries_of=entries_of,
         staged=mark.uncommitted.manifest.rows,
         staged_names=staged_names,
+        said=said_of(run, mark.committed),
     )
 
 

@@ -1,7 +1,8 @@
 """What an object that may go was: its path, the last commit that had it, and the rule.
 
 The words come from ranges that only expired commits have. They never decide: damage of such a range
-costs words alone, and what is not read is not explained.
+costs words, and what is not read is not explained. What the same entries say of sizes and checksums
+may spare questions to branches (`suspects`); damage costs these questions.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ ENTRIES = pa.schema(
         pa.field("path", pa.binary()),
         # Row of the newest commit in the table of expired commits.
         pa.field("newest", pa.int32()),
+        # What it says of its object: evidence of what cannot hide (`suspects`). Of the checksum it
+        # is the hash.
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("checksum", pa.int64(), nullable=False),
     ]
 )
 
@@ -57,6 +62,7 @@ AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
 TOP, _OF_A_TASK = 10, 200
 
 _LET_GO = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
+_WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "newest")])
 _FOUND = ["address", "size_bytes", "path", "newest"]
 _OBJECTS_OF_A_TASK = 100_000
 # Characters of a commit's id that tell it from the others for a reader.
@@ -103,24 +109,25 @@ def entries(batch: pa.RecordBatch, *, with_paths: bool) -> pa.RecordBatch:
     """Bring the entries of ranges into the columns of `ENTRIES`.
 
     Args:
-        batch: Columns address_hash, head_path and newest.
-        with_paths: Whether to fill more than the hash.
+        batch: Columns of `schemas.COMMITTED_ADDRESSES`, and newest.
+        with_paths: Whether to fill path and newest.
     """
-    columns = [batch.column(name) for name in ("address_hash", "head_path", "newest")]
+    words = [batch.column("head_path"), batch.column("newest")]
     if not with_paths:
-        columns[1:] = [
-            pa.nulls(batch.num_rows, ENTRIES.field(name).type) for name in ENTRIES.names[1:]
-        ]
-    return pa.record_batch(columns, schema=ENTRIES)
+        words = [pa.nulls(batch.num_rows, column.type) for column in words]
+    said = [batch.column("size_bytes"), hashed(batch.column("checksum"))]
+    return pa.record_batch([batch.column("address_hash"), *words, *said], schema=ENTRIES)
 
 
 def newest(some: Sequence[pa.Table]) -> pa.Table:
-    """Keep the newest commit of each address and path; columns of `ENTRIES`."""
+    """Keep the newest commit of entries that differ in nothing else; columns of `ENTRIES`."""
+    keys = ["address_hash", "path", "size_bytes", "checksum"]
     return (
         pa.concat_tables(some)
-        .group_by(["address_hash", "path"])
+        .group_by(keys)
         .aggregate([("newest", "min")])
-        .rename_columns(ENTRIES.names)
+        .rename_columns([*keys, "newest"])
+        .select(ENTRIES.names)
         .cast(ENTRIES)
     )
 
@@ -249,10 +256,10 @@ def _stored(
 
     def write() -> list[_Told]:
         if is_small:
-            joined = _joined(_held(run, _LET_GO, expired), _held(run, ENTRIES, entries))
+            joined = _joined(_held(run, _LET_GO, expired), _held(run, _WORDS, entries))
             return [_explain(orders, 0, iter(joined.to_batches()))]
         addresses = reading.frame_of_parts(run.spark, run.store, _LET_GO, expired)
-        known = reading.frame_of_parts(run.spark, run.store, ENTRIES, entries)
+        known = reading.frame_of_parts(run.spark, run.store, _WORDS, entries)
         tasks = -(-sum(part.rows for part in expired) // _OBJECTS_OF_A_TASK)
         joined = (
             addresses.withColumn("address_hash", sf.xxhash64("address"))

@@ -166,12 +166,13 @@ def _details(batch: pa.RecordBatch) -> Any:
 def read_hashes(
     reader: TableReader, ranges: pa.Table, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read ranges of expired commits: columns of `explanations.ENTRIES`, the hash alone filled."""
+    """Read ranges of expired commits: columns of `explanations.ENTRIES`, without paths."""
     distinct = Distinct()
     for batch in _read_unneeded(reader, ranges, figures):
-        hashes = batch.column("address_hash")
-        first = pa.array(distinct.first(hashes, np.zeros(len(hashes), np.int64)))
-        yield explanations.entries(batch.filter(first), with_paths=False)
+        entries = explanations.entries(batch, with_paths=False)
+        # Entries of one object that say different things of it stay apart.
+        said = entries.column("checksum").to_numpy() * 31 + entries.column("size_bytes").to_numpy()
+        yield entries.filter(pa.array(distinct.first(entries.column("address_hash"), said)))
 
 
 def read_entries(
@@ -195,7 +196,7 @@ def read_entries(
 def _read_unneeded(
     reader: TableReader, ranges: pa.Table, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read ranges whose damage does not matter: address_hash, path and newest."""
+    """Read ranges whose damage does not matter: `schemas.COMMITTED_ADDRESSES`, and newest."""
     # A list, because several threads add to it at once.
     unread: list[str] = []
 

@@ -116,7 +116,7 @@ def compared(heads: HeadEntries) -> Compared:
     """
     sources: dict[str, AnySource] = {
         "entries": heads.rows().through(_STATED, _stated),
-        "listed": heads.listing().through(_STATED, _told),
+        "listed": heads.listing().through(_STATED, stated_by_the_store),
         "absent": source_of(
             _HASHES.empty_table() if heads.absent is None else heads.absent, _HASHES
         ),
@@ -144,8 +144,8 @@ def _stated(batches: Batches) -> Batches:
         yield _hashed_checksums(batch, batch.column("checksum"))
 
 
-def _told(batches: Batches) -> Batches:
-    """Return the MD5s that the store gives: columns of `_STATED`."""
+def stated_by_the_store(batches: Batches) -> Batches:
+    """Return hashes of addresses, and of the MD5s that the store gives (null: none)."""
     for batch in batches:
         checksum = batch.column("checksum")
         yield _hashed_checksums(

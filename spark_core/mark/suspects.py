@@ -7,6 +7,21 @@ A candidate may be the twin of an entry of its own size. A candidate is **dishon
 may differ from the size in its entry. A client that uploads past the server gives a size when it
 links the object, and copies carry that size on.
 
+Where an object's own entries in expired commits all give one checksum, it is no twin of an entry
+with another one. For the server makes checksums when it takes an upload, and all entries of that
+object carry on what it made. To be the twin, the object would have an entry with the checksum of
+the other. A client can give a checksum, too:
+
+- when it links an upload past the server: the name is signed, so the object is dishonest;
+- of the content of such an object, in a copy: then what entries of heads give differs from what
+  the store tells, in size or in checksum, and nothing is believed;
+- when it stages an object by hand. If it gives the object's own checksum, that changes nothing. If
+  it gives another one, the store may show that. If nobody can see it, the entry of the head has its
+  own object all the same, with the content that it names.
+
+So such evidence counts only against an entry whose own object was listed, below `data/`; and only
+with the size that the object has, and a checksum that the store does not deny.
+
 All of it is one exchange. Candidates, and what is known of their contents, meet by the hashes of
 their addresses, and so do entries and objects that are lost. Then candidates and entries meet by a
 key: the hash of what both must share. Hashes decide about nothing but whom to ask: where two are
@@ -17,6 +32,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -30,13 +46,19 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, place_among
 from spark_core.addresses.namespace import xid_time_batch
 from spark_core.errors import NotFoundError
-from spark_core.mark.sizes import MD5, HeadEntries
+from spark_core.mark import explanations
+from spark_core.mark.sizes import MD5, HeadEntries, stated_by_the_store
+from spark_core.records import reading
+from spark_core.records.manifest import Part
+from spark_core.records.reading import StoredTable
+from spark_core.run import Run
 from spark_core.spark import exchange
 from spark_core.spark.exchange import (
     AnySource,
     Batches,
     Exchange,
     Sent,
+    Source,
     numbers_of,
     source_of,
 )
@@ -93,6 +115,20 @@ _ENTRIES = pa.schema(
 _HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 # Hashes of the checksums of objects, or of those that their entries give.
 _CHECKSUMS = _HASHES.append(pa.field("checksum", pa.int64(), nullable=False))
+# What the entries of an object say of it: ends, which are equal where all agree.
+_SAID = pa.schema(
+    [
+        *_HASHES,
+        *(
+            pa.field(name, pa.int64(), nullable=False)
+            for name in ("least_bytes", "most_bytes", "least_checksum", "most_checksum")
+        ),
+    ]
+)
+_LISTED = _HASHES.append(pa.field("checksum", pa.int64()))
+_SAYING = pa.schema(
+    [explanations.ENTRIES.field(name) for name in ("address_hash", "size_bytes", "checksum")]
+)
 _CONTENTS = pa.schema(
     [pa.field("address", pa.string(), nullable=False), pa.field("md5", pa.string())]
 )
@@ -115,7 +151,8 @@ _KEYED = pa.schema(
 _SIGNED = r",[^/]*$"
 
 # What a key is made of: a size, a size and a content, or a size and no content that is believed.
-_OF_SIZE, _OF_CONTENT, _OF_ODD = 1, 2, 3
+_OF_SIZE, _OF_CONTENT, _OF_ODD, _OF_SAID, _OF_UNSAID = 1, 2, 3, 4, 5
+
 
 # Entries of one key whose paths a kernel sends on; of more, only their number.
 _PATHS_OF_A_KEY = 20_000
@@ -138,6 +175,9 @@ class Candidates:
         dishonest: The same for candidates that may be dishonest.
         any_dishonest: Whether any candidate may be dishonest.
         contents: MD5s that the store told: columns of `_CHECKSUMS`.
+        said: What entries of expired commits say: columns of `_SAID`. None where that is not
+            believed.
+        listed: The store's objects, with the MD5s that it tells: columns of `_LISTED`.
     """
 
     spark: Callable[[], SparkSession]
@@ -148,6 +188,18 @@ class Candidates:
     dishonest: int
     any_dishonest: bool
     contents: pa.Table = field(default_factory=_CHECKSUMS.empty_table)
+    said: AnySource | None = None
+    listed: AnySource | None = None
+
+    def believing(self, said: AnySource, heads: HeadEntries) -> Candidates:
+        """Take for true what entries say of the candidates.
+
+        Args:
+            said: Columns address_hash, size_bytes and checksum of `explanations.ENTRIES`.
+            heads: The entries of branch heads, with the listing.
+        """
+        listed = heads.listing().through(_LISTED, stated_by_the_store)
+        return replace(self, said=said.through(_SAID, _ends, _agreed), listed=listed)
 
     def named(self, hashes: Any) -> pa.Table:
         """Return the objects with one of some hashes; columns of `OBJECTS`.
@@ -316,12 +368,14 @@ class _Orders:
         numbers: Number of places where keys meet.
         any_dishonest: Whether a candidate may be dishonest.
         with_contents: Whether the content of any candidate is known.
+        with_said: Whether entries of candidates are believed.
     """
 
     branches: int
     numbers: int
     any_dishonest: bool
     with_contents: bool
+    with_said: bool
 
 
 @dataclass(frozen=True)
@@ -365,6 +419,7 @@ def suspects_of(candidates: Candidates, heads: HeadEntries, *, branches: int) ->
         max(1, rows // _ROWS_OF_A_NUMBER),
         candidates.any_dishonest,
         candidates.contents.num_rows > 0,
+        candidates.said is not None,
     )
     receipts, met = Exchange(
         sources, partial(_keyed, orders), _KEYED, partial(_questions, orders)
@@ -376,7 +431,44 @@ def _sources_of(candidates: Candidates) -> dict[str, AnySource]:
     return {
         "candidates": candidates.hashes,
         "contents": source_of(candidates.contents, _CHECKSUMS),
+        "said": candidates.said or source_of(_SAID.empty_table(), _SAID),
+        "listed": candidates.listed or source_of(_LISTED.empty_table(), _LISTED),
     }
+
+
+def _ends(batches: Batches) -> Batches:
+    for batch in batches:
+        hashes, sizes, checksums = batch.columns
+        yield pa.record_batch([hashes, sizes, sizes, checksums, checksums], schema=_SAID)
+
+
+def _agreed(said: pa.Table) -> pa.Table:
+    """Make one row of those of each object."""
+    hashes, *ends = (numbers_of(said[name]) for name in _SAID.names)
+    how = (np.minimum, np.maximum) * 2
+    return pa.table(list(_grouped(hashes, *zip(how, ends, strict=True))), schema=_SAID)
+
+
+def said_of(run: Run, committed: StoredTable) -> AnySource | None:
+    """Return what entries of expired commits say of their objects; None for none.
+
+    What cannot be read says nothing.
+
+    Args:
+        run: The run.
+        committed: Table 4, beside which those entries lie.
+    """
+    parts = committed.manifest.beside
+    if not parts:
+        return None
+    rows = sum(part.rows for part in parts)
+    return Source(_SAYING, reading.together(parts), rows, partial(_read_said, run.store))
+
+
+def _read_said(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with suppress(*explanations.UNREADABLE):
+            yield from reading.read_part(store, _SAYING, part)
 
 
 def _entries(batches: Batches) -> Batches:
@@ -449,9 +541,7 @@ def _keyed(orders: _Orders, bucket: Mapping[str, pa.Table]) -> Sent[_Found]:
         The paths that hide anything, or anything dishonest; and for the numbers where keys meet,
         columns of `_KEYED`.
     """
-    rows = pa.concat_tables(
-        [_keys_of_candidates(bucket), _keys_of_entries(orders, bucket["entries"])]
-    )
+    rows = pa.concat_tables([_keys_of_candidates(bucket), _keys_of_entries(orders, bucket)])
     number = numbers_of(rows["key"]).view(np.uint64) % np.uint64(orders.numbers)
     sent = {
         int(each): rows.filter(pa.array(number == each)) if orders.numbers > 1 else rows
@@ -477,14 +567,46 @@ def _candidate_keys(bucket: Mapping[str, pa.Table]) -> tuple[Any, Any]:
         for name in ("address_hash", "size_bytes", "is_dishonest")
     )
     is_known, content = _told(hashes, bucket["contents"])
-    known, unknown = (np.flatnonzero(~is_dishonest & one) for one in (is_known, ~is_known))
-    return np.concatenate([unknown, known, known]), np.concatenate(
+    is_said, checksum = _said(hashes, sizes, bucket)
+    is_said &= ~is_known
+    known, said, unknown = (
+        np.flatnonzero(~is_dishonest & one) for one in (is_known, is_said, ~is_known & ~is_said)
+    )
+    return np.concatenate([unknown, known, known, said, said]), np.concatenate(
         [
             _keys(_OF_SIZE, sizes[unknown]),
             _keys(_OF_CONTENT, sizes[known], content[known]),
             _keys(_OF_ODD, sizes[known]),
+            _keys(_OF_SAID, sizes[said], checksum[said]),
+            _keys(_OF_UNSAID, sizes[said]),
         ]
     )
+
+
+def _said(hashes: Any, sizes: Any, bucket: Mapping[str, pa.Table]) -> tuple[Any, Any]:
+    """Say of each object whether its own entries give one checksum, and which.
+
+    Two checksums of one hash may look as one. An entry with either of them then looks like an
+    object's own, and is asked about.
+    """
+    of, least_bytes, most_bytes, least, most = (
+        numbers_of(_agreed(bucket["said"])[name]) for name in _SAID.names
+    )
+    listed = bucket["listed"].filter(bucket["listed"]["checksum"].is_valid())
+    at = place_among(hashes, of)
+    checksum = np.append(least, 0)[at]
+    is_one = np.append((least == most) & (least_bytes == most_bytes), False)[at]
+    is_said = is_one & (np.append(least_bytes, -1)[at] == sizes)
+    is_said &= _is_checksum(checksum)
+    stated = numbers_of(listed["checksum"])
+    by_store, first, last = _grouped(
+        numbers_of(listed["address_hash"]), (np.minimum, stated), (np.maximum, stated)
+    )
+    seen = place_among(hashes, by_store)
+    is_denied = (seen < len(by_store)) & (
+        (np.append(first, 0)[seen] != checksum) | (np.append(last, 0)[seen] != checksum)
+    )
+    return is_said & ~is_denied, checksum
 
 
 def _told(hashes: Any, contents: pa.Table) -> tuple[Any, Any]:
@@ -501,8 +623,14 @@ def _told(hashes: Any, contents: pa.Table) -> tuple[Any, Any]:
     return is_known, np.append(least, 0)[at]
 
 
-def _keys_of_entries(orders: _Orders, entries: pa.Table) -> pa.Table:
+def _is_checksum(checksum: Any) -> Any:
+    """Say of the hash of each checksum whether there is one."""
+    return ~np.isin(checksum, hashed(pa.array([None, ""], pa.string())).to_numpy())
+
+
+def _keys_of_entries(orders: _Orders, bucket: Mapping[str, pa.Table]) -> pa.Table:
     """Give an entry its keys; nobody compared the checksum of an object that lies outside."""
+    entries = bucket["entries"]
     own, sizes, checksum, is_md5, is_outside = (
         numbers_of(entries[name])
         for name in ("address_hash", "size_bytes", "checksum", "is_md5", "is_outside")
@@ -513,6 +641,10 @@ def _keys_of_entries(orders: _Orders, entries: pa.Table) -> pa.Table:
         keys.append(
             np.where(is_believed, _keys(_OF_CONTENT, sizes, checksum), _keys(_OF_ODD, sizes))
         )
+    if orders.with_said:
+        listed = np.unique(numbers_of(bucket["listed"]["address_hash"]))
+        is_seen = are_among(own, listed) & ~is_outside & _is_checksum(checksum)
+        keys.append(np.where(is_seen, _keys(_OF_SAID, sizes, checksum), _keys(_OF_UNSAID, sizes)))
     times = len(keys)
     rows = _keyed_rows(
         np.concatenate(keys),

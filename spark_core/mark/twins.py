@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
@@ -63,6 +63,9 @@ LOT = 50_000
 # whole.
 PAGE = 1_000
 _DENSE = 4
+
+# Questions to the store that cost no more than a call, which has the server list a page.
+ASKED_FOR_A_CALL = 10
 
 # A search without a limit of its own may make so many calls at least, so many for each branch, and
 # one for so many listed objects: a share of what the mark costs anyway.
@@ -138,6 +141,7 @@ def find(
     objects: int = 0,
     staged: int = 0,
     staged_names: AnySource | None = None,
+    said: AnySource | None = None,
 ) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
 
@@ -161,6 +165,8 @@ def find(
         staged_names: Columns of `policy_rows.STAGED_NAMES`: names under which candidates are staged
             and may go all the same, by a retention policy. Any other name keeps them. None for
             none.
+        said: Entries that expired commits have of the candidates: columns address_hash, size_bytes
+            and checksum of `explanations.ENTRIES`. None for none.
 
     Returns:
         The objects to keep.
@@ -196,6 +202,7 @@ def find(
         limit=limit,
         staged=staged,
         staged_names=staged_names,
+        said=said,
     )
     return search.find(
         candidates_of(
@@ -243,6 +250,7 @@ class _Search:
         limit: Calls and questions that it may make.
         staged: As for `find`.
         staged_names: As for `find`.
+        said: As for `find`.
         budget: Calls and questions that are left.
         listed: Branches (by number) whose entries were all seen.
         unlisted: First branch that had to be listed as a whole and was not; None for none.
@@ -262,6 +270,7 @@ class _Search:
     limit: int
     staged: int = 0
     staged_names: AnySource | None = None
+    said: AnySource | None = None
     listed: set[int] = field(default_factory=set)
     unlisted: int | None = None
     unasked: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
@@ -277,6 +286,8 @@ class _Search:
     def find(self, candidates: Candidates, since: Heads) -> Twins:
         """Search, and sum the results up."""
         suspects = Suspects()
+        if candidates.branches and self.said is not None and self._believes():
+            candidates = candidates.believing(self.said, self.heads)
         if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
             suspects = self._suspects(candidates)
         plan = self._plan(candidates, suspects)
@@ -320,6 +331,23 @@ class _Search:
         )
         return Twins(live, left.hashes, figures)
 
+    def _believes(self) -> bool:
+        """Say whether checksums of entries are believed.
+
+        They are not where any are known to be made up, nor where the store would show that and
+        nobody could compare all.
+        """
+        if self.heads.are_sizes_said or self.run.options.hidden_entries == "ask_all":
+            return False
+        if self.run.store.tells_content:
+            return self.heads.are_compared and not self._are_checksums_said()
+        return not self.heads.are_checksums_said
+
+    def _are_checksums_said(self) -> bool:
+        is_said = are_checksums_stated(self.heads)
+        self.heads = replace(self.heads, are_checksums_said=is_said)
+        return is_said
+
     def _suspects(self, candidates: Candidates) -> Suspects:
         return suspects_of(candidates, self.heads, branches=len(self.branches))
 
@@ -337,10 +365,10 @@ class _Search:
         doubted = hidden_by(candidates, Unasked.of(suspects.keys, first=every)).hashes
         count = len(doubted)
         # Whether checksums are believed costs most to find out, so it comes last.
-        is_least = 0 < count < plan.of_paths and count <= self.budget.left
+        is_least = 0 < count < plan.of_paths * ASKED_FOR_A_CALL and count <= self.budget.left
         # Their contents may tell nothing. What suffices without them must still suffice then.
         is_least = is_least and not (plan.fits and plan.calls + count > self.budget.left)
-        if not is_least or are_checksums_stated(self.heads) or not self.budget.take(count):
+        if not is_least or self._are_checksums_said() or not self.budget.take(count):
             return candidates, 0
         objects = candidates.named(sorted_once(doubted))
         return with_contents(candidates, objects, self.run.store), count

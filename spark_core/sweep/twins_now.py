@@ -25,7 +25,7 @@ from spark_core.mark.sizes import (
     named_since,
     sizes_of_later,
 )
-from spark_core.mark.suspects import OBJECTS
+from spark_core.mark.suspects import OBJECTS, said_of
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
 from spark_core.records.reading import StoredTable
@@ -105,7 +105,7 @@ def search(
             cache(lambda: source_of(heads, ENTRIES)),
             lost,
             are_sizes_said,
-            lambda: source_of(listing, LISTED),
+            cache(lambda: source_of(listing, LISTED)),
             # What the mark knew of checksums it did not know of entries that came since.
             are_compared=listed.comparable is None
             or (expired.checksums_agree is True and known.addresses is None),
@@ -117,6 +117,7 @@ def search(
         entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
         staged_names=None if staged is None else source_of(staged, policy_rows.STAGED_NAMES),
+        said=said_of(run, committed),
     )
     if not found.keeps_any:
         return known, Search(None, found.figures)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox import merge, objects, refs
+from lakegc_dagster.sandbox import gc, merge, objects, refs
 from spark_core import mark, report, sweep
 from spark_core.records.figures import ExpiredFigures
 from tests.support.hidden_entries import NOW, HidingPlace
@@ -390,3 +390,26 @@ def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete
 
 def _instant(days):
     return NOW - timedelta(days=days)
+
+
+# What an object's own entries say
+
+
+@pytest.mark.parametrize("explain", ["full", "short"])
+@pytest.mark.parametrize("other", [b"othr", b"same"], ids=["another content", "the same content"])
+def test_what_an_expired_commit_had_with_another_checksum_goes_without_a_question(
+    place, explain, other
+):
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(10, {}))
+    head = place.committed(50, "p")
+    place.branch(50, "dev")
+    gone = place.committed(40, "q", other, branch="dev")
+    place.drop_branch(39, "dev")
+    plan, facts = place.plan(2 / 24, explain=explain)
+    assert plan == {gone}
+    assert facts["calls"] == (0 if other == b"othr" else 1)
+    # If its own object is lost, whatever main shows at p may be a repair.
+    place.lose(head)
+    assert place.plan(1 / 24, explain=explain)[1]["calls"] == 1
+    assert place.collect(explain=explain) == {gone}
