@@ -153,7 +153,6 @@ _SIGNED = r",[^/]*$"
 # What a key is made of: a size, a size and a content, or a size and no content that is believed.
 _OF_SIZE, _OF_CONTENT, _OF_ODD, _OF_SAID, _OF_UNSAID = 1, 2, 3, 4, 5
 
-
 # Entries of one key whose paths a kernel sends on; of more, only their number.
 _PATHS_OF_A_KEY = 20_000
 # Rows that are worth a place of their own where keys meet.

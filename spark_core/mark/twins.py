@@ -389,17 +389,17 @@ class _Search:
         )
         of_branch = list(from_last)[::-1]
         # Single paths do not do for a branch of which not all questions are held.
-        unheld = pc.max(suspects.unheld["branches"]).as_py() or 0
-        if not max(unheld, candidates.dishonest) and sum(of_branch) <= min(PAGE, self.budget.left):
+        whole = max(candidates.dishonest, pc.max(suspects.unheld["branches"]).as_py() or 0)
+        if not whole and sum(of_branch) <= min(PAGE, self.budget.left):
             return _Plan([], sum(of_branch), sum(of_branch), fits=True)
         most = max(suspects.entries, self.heads.least)
-        plan = self._planned(candidates, suspects, of_branch, [most] * len(of_branch))
+        plan = self._planned(candidates, suspects, of_branch, [most] * len(of_branch), whole)
         if plan.fits:
             return plan
         # No branch has all entries of all heads.
         known = self.entries_of()
         entries = [known.get(commit_id, most) for commit_id in self.commits]
-        return self._planned(candidates, suspects, of_branch, entries)
+        return self._planned(candidates, suspects, of_branch, entries, whole)
 
     def _planned(
         self,
@@ -407,14 +407,17 @@ class _Search:
         suspects: Suspects,
         of_branch: Sequence[int],
         entries: Sequence[int],
+        whole: int,
     ) -> _Plan:
-        """Plan with the numbers of suspect paths and of entries of each branch."""
+        """Plan with the numbers of suspect paths and of entries of each branch.
+
+        So many first branches are listed whole, whatever that costs.
+        """
         pages = [count // PAGE + 1 for count in entries]
-        unheld = pc.max(suspects.unheld["branches"]).as_py() or 0
         dense = [
             number
             for number, count in enumerate(of_branch)
-            if number < max(candidates.dishonest, unheld) or 0 < entries[number] <= count * _DENSE
+            if number < whole or 0 < entries[number] <= count * _DENSE
         ]
         # Each lot of paths begins its branch's listing anew.
         lots = max(1, -(-suspects.questions.num_rows // LOT))

@@ -469,6 +469,26 @@ def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(s
     assert (found.figures.branches_listed, found.figures.planned_calls) == (0, 2)
 
 
+def test_a_branch_with_more_questions_than_are_held_is_listed_and_no_other_is(monkeypatch):
+    monkeypatch.setattr(twins, "PAGE", 2)
+    monkeypatch.setattr(suspects, "_PATHS_OF_A_KEY", 5)
+    shown = {f"p/{at:02}": f"data/s/{at}" for at in range(20)} | {"q": "data/s/q"}
+    names = [f"b{number}" for number in range(4)]
+    ground = Ground(
+        None,
+        Branches({name: dict(shown) for name in names}, page=2),
+        {name: ago(9 if name == "b0" else 2) for name in names},
+        [(path, address, 7 if path == "q" else 4, MD5) for path, address in shown.items()],
+        [("data/c/old", 4, ago(5)), ("data/c/new", 7, ago(1))],
+        needs_no_spark=True,
+    )
+    ground.server.shown["b0"]["p/17"] = "data/c/old"
+    kept, found = ground.kept()
+    assert kept == {"data/c/old"}
+    assert found.figures.branches_listed == 1
+    assert ground.server.calls == {"b0": 11, "b1": 1, "b2": 1, "b3": 1}
+
+
 def _odd_path(spark, **of_ground):
     """A repository with ten plain paths and one that is no UTF-8, whose object is lost.
 
