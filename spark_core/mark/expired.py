@@ -58,7 +58,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
 from spark_core.run import Run, chain
-from spark_core.spark.exchange import AnySource, source_of
+from spark_core.spark.exchange import AnySource, JoinedSource, source_of
 from spark_core.spark.rows import (
     Rows,
     as_frame,
@@ -288,16 +288,16 @@ def _without_hidden(
     # If no object is left to go, none can be the twin of an entry.
     found = twins.NONE
     if heads is not None and (parts or policy is not None):
-        both: AnySource = reading.source_of_parts(run.store, OBJECTS, parts)
+        both: list[AnySource] = [reading.source_of_parts(run.store, OBJECTS, parts)]
         if policy is not None:
             # Such an object can be linked from where it is seen at any time, however old it is.
             linked = policy.withColumn("last_modified", sf.lit(run.now()))
-            both = source_of(together([rows_of_candidates(), linked]), OBJECTS)
+            both.append(source_of(linked, OBJECTS))
         found = _twins(
             run,
             mark,
             heads,
-            both,
+            JoinedSource(both),
             staged_names=None if by_policy is None else by_policy.staged_names(run),
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
@@ -422,11 +422,8 @@ def _heads(
         are_sizes_said = are_sizes_said or are_sizes_stated(later, entries)
 
     def listing() -> AnySource:
-        if later is None:
-            return reading.source_of_parts(run.store, LISTED, listed.parts)
-        return source_of(
-            together([listed.rows_of(LISTED.names), selected(later, LISTED.names)]), LISTED
-        )
+        found = reading.source_of_parts(run.store, LISTED, listed.parts)
+        return found if later is None else JoinedSource([found, source_of(later, LISTED)])
 
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.

@@ -175,7 +175,57 @@ class FrameSource:
         return self.frame.mapInArrow(read, spark_type(_PACKED))
 
 
-AnySource: TypeAlias = Source[Any] | FrameSource
+@dataclass(frozen=True)
+class JoinedSource:
+    """The rows of several sources, one after the other; otherwise as `Source`.
+
+    Attributes:
+        sources: The sources, of one schema; at least one.
+    """
+
+    sources: Sequence[AnySource]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As for `Source`."""
+        return self.sources[0].schema
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in all."""
+        return sum(source.rows for source in self.sources)
+
+    @property
+    def combine(self) -> Callable[[pa.Table], pa.Table]:
+        """As for `Source`."""
+        return self.sources[0].combine
+
+    def through(
+        self,
+        schema: pa.Schema,
+        change: Callable[[Batches], Batches],
+        combine: Callable[[pa.Table], pa.Table] = as_read,
+    ) -> JoinedSource:
+        """Do what `Source.through` does."""
+        return JoinedSource([source.through(schema, change, combine) for source in self.sources])
+
+    def each(
+        self, spark: Callable[[], SparkSession], work: Callable[[Batches], Receipt]
+    ) -> list[Receipt]:
+        """Do what `Source.each` does."""
+        return [receipt for source in self.sources for receipt in source.each(spark, work)]
+
+    def here(self, threads: int) -> pa.Table:
+        """Do what `Source.here` does."""
+        return self.combine(pa.concat_tables([source.here(threads) for source in self.sources]))
+
+    def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
+        """Do what `Source.packed` does."""
+        packed = [source.packed(spark, buckets, kind) for source in self.sources if source.rows]
+        return reduce(DataFrame.unionByName, packed)
+
+
+AnySource: TypeAlias = "Source[Any] | FrameSource | JoinedSource"
 
 
 def source_of(rows: Rows, schema: pa.Schema) -> AnySource:

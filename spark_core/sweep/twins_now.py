@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -26,12 +26,13 @@ from spark_core.mark.sizes import (
     sizes_of_later,
 )
 from spark_core.mark.suspects import OBJECTS, said_of
-from spark_core.records import tables
+from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
+from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.spark.exchange import source_of
+from spark_core.spark.exchange import AnySource, JoinedSource, source_of
 from spark_core.spark.rows import Rows, as_frame, without
 from spark_core.sweep.committed_now import TablesRead
 
@@ -102,10 +103,10 @@ def search(
         source_of(plan, OBJECTS),
         HeadEntries(
             lambda: run.spark,
-            cache(lambda: source_of(heads, ENTRIES)),
+            cache(partial(_source, run, committed.manifest.parts, known.addresses, ENTRIES)),
             lost,
             are_sizes_said,
-            cache(lambda: source_of(listing, LISTED)),
+            cache(partial(_source, run, listed.parts, known.later, LISTED)),
             # What the mark knew of checksums it did not know of entries that came since.
             are_compared=listed.comparable is None
             or (expired.checksums_agree is True and known.addresses is None),
@@ -126,6 +127,14 @@ def search(
     left = as_frame(run.spark, found.only_undecided(plan))
     undecided = left.select("address", sf.lit(UNCHECKED_TWIN).alias("why"))
     return known, Search(live.select("address", at).unionByName(undecided), found.figures)
+
+
+def _source(
+    run: Run, parts: Sequence[Part], more: DataFrame | None, schema: pa.Schema
+) -> AnySource:
+    """Return the rows of a table of the mark, and those that came since."""
+    stored = reading.source_of_parts(run.store, schema, parts)
+    return stored if more is None else JoinedSource([stored, source_of(more, schema)])
 
 
 def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> Rows:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_core.errors import CorruptTableError
 from spark_core.spark import exchange
-from spark_core.spark.exchange import Exchange, Sent, Source, source_of
+from spark_core.spark.exchange import Exchange, JoinedSource, Sent, Source, source_of
 from spark_core.spark.tasks import frame_of
 
 pytestmark = pytest.mark.spark
@@ -191,7 +191,9 @@ def test_rows_that_are_held_meet_as_those_that_are_read(spark, monkeypatch, is_f
         table = pa.Table.from_pylist(rows, schema)
         held = frame_of(spark, table).repartition(3) if is_frame else table
         combine = _counted if name == "said" else exchange.as_read
-        sources[name] = source_of(held, schema).through(schema, iter, combine)
+        both = JoinedSource([source_of(held, schema), source_of(table.slice(0, 9), schema)])
+        sources[name] = both.through(schema, iter, combine)
+    listed, said = [*listed, *listed[:9]], [*said, *said[:9]]
     receipts, written = Exchange(sources, _joined, FOUND, _kept).run(lambda: spark)
     _is_right(listed, said, receipts, written)
     sizes = sources["said"].each(lambda: spark, _rows_of)
