@@ -33,13 +33,16 @@ from spark_core.mark.policy_rows import PolicyRows
 from spark_core.mark.ranges import TableReader, entries_of_heads
 from spark_core.mark.since_base.brought_back import only_in_expired_commits
 from spark_core.mark.sizes import (
+    ADDRESSES,
     ENTRIES,
     LISTED,
+    SIZES,
     HeadEntries,
     absent,
     are_sizes_stated,
     compared,
     named_since,
+    of_heads,
     sizes_of_later,
 )
 from spark_core.mark.suspects import OBJECTS, said_of
@@ -416,10 +419,15 @@ def _heads(
     if missing is not None:
         if later is None:
             later = _written_since(run, listed, mark.slices.manifest.reading_began, missing)
-        lost = absent(missing, later)
-    if later is not None:
-        entries = _of_heads(run, mark.committed, listed.driver_rows)
-        are_sizes_said = are_sizes_said or are_sizes_stated(later, entries)
+        entries = source_of(missing, ADDRESSES)
+        lost = absent(lambda: run.spark, entries, source_of(later, ADDRESSES))
+
+    def rows() -> AnySource:
+        return reading.source_of_parts(run.store, ENTRIES, mark.committed.manifest.parts)
+
+    if later is not None and not are_sizes_said:
+        entries = rows().through(ENTRIES, of_heads)
+        are_sizes_said = are_sizes_stated(lambda: run.spark, source_of(later, SIZES), entries)
 
     def listing() -> AnySource:
         found = reading.source_of_parts(run.store, LISTED, listed.parts)
@@ -431,7 +439,7 @@ def _heads(
     any_outside = (committed.addresses_read if outside is None else outside) > 0
     return HeadEntries(
         lambda: run.spark,
-        lambda: reading.source_of_parts(run.store, ENTRIES, mark.committed.manifest.parts),
+        rows,
         lost,
         are_sizes_said,
         listing,
@@ -480,19 +488,11 @@ def _twins(
     )
 
 
-def _of_heads(run: Run, committed: StoredTable, at_most: int) -> Rows:
-    """Return address, size_bytes and head_path of the entries of branch heads."""
-    columns = ["address", "size_bytes", "head_path"]
-    rows = committed.rows(lambda: run.spark, columns, at_most=at_most)
-    if isinstance(rows, pa.Table):
-        return rows.filter(rows["head_path"].is_valid())
-    return rows.where(sf.col("head_path").isNotNull())
-
-
 def _written_since(run: Run, listing: Listing, instant: datetime, missing: Rows) -> Rows:
     """List the slices of missing addresses (address) that may have got their object since then."""
     since = instant - run.options.longest_upload - run.options.max_clock_skew
-    return sizes_of_later(run, named_since(since, missing), listing.rows_of(["address"]))
+    objects = reading.source_of_parts(run.store, ADDRESSES, listing.parts)
+    return sizes_of_later(run, named_since(since, source_of(missing, ADDRESSES)), objects)
 
 
 def _sizes_were_said(run: Run) -> bool:

@@ -9,30 +9,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, SparkSession
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import xid_time_batch
-from spark_core.mark.kept_objects import with_hashes
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
-from spark_core.spark.rows import (
-    Rows,
-    distinct,
-    frames,
-    selected,
-    within,
-    without,
-)
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of, source_of
+from spark_core.spark.rows import Rows
 from spark_core.spark.tasks import read_partitions
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed
+
+Found = TypeVar("Found")
 
 # Columns of the entries of heads, and of the store's objects.
 ENTRIES = pa.schema(
@@ -49,7 +44,10 @@ MD5 = r"^[0-9a-f]{32}$"
 _HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 # What an entry or the store gives; the checksum is a hash.
 _STATED = _HASHES.append(pa.field("checksum", pa.int64()))
-_SIZES = pa.schema(
+_SIZED = _HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
+# An entry below `data/`.
+_IN_DATA = _HASHES.append(pa.field("slice", pa.string(), nullable=False))
+SIZES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
@@ -58,7 +56,7 @@ _SIZES = pa.schema(
 )
 # Slices that the driver lists by itself.
 _SLICES_OF_DRIVER = 8
-_ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+ADDRESSES = pa.schema([ENTRIES.field("address")])
 
 
 @dataclass(frozen=True)
@@ -139,8 +137,7 @@ def are_checksums_stated(heads: HeadEntries) -> bool:
 
 def _stated(batches: Batches) -> Batches:
     """Return what entries of heads give: columns of `_STATED`."""
-    for some in batches:
-        batch = some.filter(some.column("head_path").is_valid())
+    for batch in of_heads(batches):
         yield _hashed_checksums(batch, batch.column("checksum"))
 
 
@@ -156,6 +153,12 @@ def stated_by_the_store(batches: Batches) -> Batches:
 def _hashed_checksums(batch: pa.RecordBatch, checksum: pa.StringArray) -> pa.RecordBatch:
     hashes = pc.if_else(checksum.is_valid(), hashed(checksum), None)
     return pa.record_batch([hashed(batch.column("address")), hashes], schema=_STATED)
+
+
+def of_heads(batches: Batches) -> Batches:
+    """Leave out the rows of table 4 that are no entries of heads."""
+    for batch in batches:
+        yield batch.filter(batch.column("head_path").is_valid())
 
 
 def _compared(bucket: Mapping[str, pa.Table]) -> Sent[Compared]:
@@ -184,59 +187,72 @@ def _nothing(_number: int, _rows: pa.Table) -> None:
     """Work on no rows: none are sent on."""
 
 
-def are_sizes_stated(listing: Rows, entries: Rows) -> bool:
+def are_sizes_stated(
+    spark: Callable[[], SparkSession], listing: AnySource, entries: AnySource
+) -> bool:
     """Say whether the size of any entry differs from its object's.
 
-    The columns are address and size_bytes of both.
+    Objects with one hash count as one, which can only turn the answer to yes.
+
+    Args:
+        spark: Gives the session.
+        listing: Columns address and size_bytes.
+        entries: The same columns.
     """
-    if isinstance(listing, pa.Table) and isinstance(entries, pa.Table):
-        sizes: dict[str, set[int]] = {}
-        for address, size in _sizes(within(listing, entries, "address")):
-            sizes.setdefault(address, set()).add(size)
-        return any(sizes.get(address, {size}) != {size} for address, size in _sizes(entries))
-    listing, entries = frames(listing, entries)
-    listed = listing.select(address_hash(), sf.col("size_bytes").alias("listed_bytes"))
-    return not (
-        entries.select("address", "size_bytes", address_hash())
-        .join(listed, on="address_hash", how="inner")
-        .where(sf.col("listed_bytes") != sf.col("size_bytes"))
-        .isEmpty()
+    sources: dict[str, AnySource] = {
+        name: rows.through(_SIZED, _sized)
+        for name, rows in (("listed", listing), ("said", entries))
+    }
+    receipts, _ = Exchange(sources, _are_sizes_stated, _HASHES, _nothing).run(spark)
+    return any(receipts)
+
+
+def _sized(batches: Batches) -> Batches:
+    for batch in batches:
+        columns = [hashed(batch.column("address")), batch.column("size_bytes")]
+        yield pa.record_batch(columns, schema=_SIZED)
+
+
+def _are_sizes_stated(bucket: Mapping[str, pa.Table]) -> Sent[bool]:
+    ends = [
+        bucket[name]
+        .group_by("address_hash")
+        .aggregate([("size_bytes", "min"), ("size_bytes", "max")])
+        for name in ("listed", "said")
+    ]
+    both = ends[0].join(ends[1], "address_hash", join_type="inner", right_suffix="_said")
+    is_same = pc.and_(
+        pc.equal(both["size_bytes_min"], both["size_bytes_max_said"]),
+        pc.equal(both["size_bytes_max"], both["size_bytes_min_said"]),
     )
+    return Sent(not pc.all(is_same, min_count=0).as_py(), {})
 
 
-def _sizes(rows: pa.Table) -> Iterator[tuple[str, int]]:
-    return zip(rows["address"].to_pylist(), rows["size_bytes"].to_pylist(), strict=True)
+def absent(spark: Callable[[], SparkSession], entries: AnySource, listing: AnySource) -> pa.Table:
+    """Return the entries below `data/` without a listed object (address_hash, each once).
+
+    The driver holds 8 bytes for each.
+
+    Args:
+        spark: Gives the session.
+        entries: Column address.
+        listing: Column address.
+    """
+    found, _ = _unlisted(spark, entries, listing, _hashes_of)
+    return pa.table([np.concatenate([np.empty(0, np.int64), *found])], schema=_HASHES)
 
 
-def absent(entries: Rows, listing: Rows) -> Rows:
-    """Return the entries below `data/` without a listed object (address_hash, each once)."""
-    inside = distinct(with_hashes(_in_data(entries)), ["address_hash"])
-    return without(inside, with_hashes(listing), "address_hash")
-
-
-def _in_data(entries: Rows) -> Rows:
-    if isinstance(entries, pa.Table):
-        return entries.filter(pc.starts_with(entries["address"], "data/"))
-    return entries.where(sf.col("address").startswith("data/"))
-
-
-def named_since(instant: datetime, entries: Rows) -> Rows:
+def named_since(instant: datetime, entries: AnySource) -> AnySource:
     """Keep the entries (address) whose names the server gave at or after an instant."""
-    if isinstance(entries, pa.Table):
-        batches = entries.select(["address"]).to_batches()
-        return pa.Table.from_batches(_map_named_since(instant, iter(batches)), _ADDRESSES)
-    return entries.select("address").mapInArrow(
-        partial(_map_named_since, instant), spark_type(_ADDRESSES)
-    )
+    return entries.through(ADDRESSES, partial(_named_since, instant))
 
 
-def _map_named_since(
-    instant: datetime, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _named_since(instant: datetime, batches: Batches) -> Batches:
     since = pa.scalar(instant, schemas.INSTANT)
     for batch in batches:
-        named = xid_time_batch(batch.column("address").cast(pa.string()))
-        yield batch.filter(pc.fill_null(pc.greater_equal(named, since), False))
+        names = batch.column("address").cast(pa.string())
+        is_since = pc.fill_null(pc.greater_equal(xid_time_batch(names), since), False)
+        yield pa.record_batch([names.filter(is_since)], schema=ADDRESSES)
 
 
 def address_hash() -> Column:
@@ -244,7 +260,7 @@ def address_hash() -> Column:
     return sf.xxhash64("address").alias("address_hash")
 
 
-def sizes_of_later(run: Run, entries: Rows, listing: Rows) -> Rows:
+def sizes_of_later(run: Run, entries: AnySource, listing: AnySource) -> Rows:
     """List the slices of objects that entries have and that are not in the listing.
 
     Args:
@@ -258,25 +274,63 @@ def sizes_of_later(run: Run, entries: Rows, listing: Rows) -> Rows:
     Raises:
         LakegcError: If a slice cannot be listed to its end.
     """
-    names = with_hashes(selected(_in_data(entries), ["address"]))
-    lost = without(names, with_hashes(listing), "address_hash")
     # As many slices as the server opened since the listing: one for some thousands of objects.
-    if isinstance(lost, pa.Table):
-        found = sorted({name.split("/")[1] for name in lost["address"].to_pylist()})
-        if len(found) <= _SLICES_OF_DRIVER:
-            prefixes = [f"data/{slice_}/" for slice_ in found]
-            batches = _read(run.store, run.options.read_threads, prefixes) if prefixes else ()
-            return pa.Table.from_batches(batches, _SIZES)
-    else:
-        slices = lost.select(sf.split_part("address", sf.lit("/"), sf.lit(2))).distinct()
-        found = sorted(row[0] for row in slices.collect())
+    slices, _ = _unlisted(lambda: run.spark, entries, listing, _slices_of)
+    found = sorted({slice_ for some in slices for slice_ in some})
+    if len(found) <= _SLICES_OF_DRIVER:
+        prefixes = [f"data/{slice_}/" for slice_ in found]
+        batches = _read(run.store, run.options.read_threads, prefixes) if prefixes else ()
+        return pa.Table.from_batches(batches, SIZES)
     count = min(len(found), run.options.range_partitions)
     tasks = [tuple(f"data/{slice_}/" for slice_ in found[number::count]) for number in range(count)]
     read = partial(_read, run.store, run.options.read_threads)
-    return read_partitions(run.spark, _SIZES, tasks, read).localCheckpoint()
+    return read_partitions(run.spark, SIZES, tasks, read).localCheckpoint()
+
+
+def _unlisted(
+    spark: Callable[[], SparkSession],
+    entries: AnySource,
+    listing: AnySource,
+    told: Callable[[pa.Table], Found],
+) -> tuple[list[Found], list[None]]:
+    """Say something of the entries below `data/` that have no listed object; once a bucket."""
+    sources: dict[str, AnySource] = {
+        "entries": entries.through(_IN_DATA, _in_data),
+        "listed": listing.through(_HASHES, _hashed),
+    }
+    return Exchange(sources, partial(_are_unlisted, told), _HASHES, _nothing).run(spark)
+
+
+def _in_data(batches: Batches) -> Batches:
+    for batch in batches:
+        addresses = batch.column("address").cast(pa.string())
+        inside = addresses.filter(pc.starts_with(addresses, "data/"))
+        slices = pc.struct_field(pc.extract_regex(inside, r"^data/(?P<slice>[^/]*)"), "slice")
+        yield pa.record_batch([hashed(inside), slices], schema=_IN_DATA)
+
+
+def _hashed(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.record_batch([hashed(batch.column("address"))], schema=_HASHES)
+
+
+def _are_unlisted(told: Callable[[pa.Table], Found], bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+    entries = bucket["entries"]
+    listed = sorted_once(numbers_of(bucket["listed"]["address_hash"]))
+    is_listed = are_among(numbers_of(entries["address_hash"]), listed)
+    return Sent(told(entries.filter(pa.array(~is_listed))), {})
+
+
+def _hashes_of(entries: pa.Table) -> Any:
+    return sorted_once(numbers_of(entries["address_hash"]))
+
+
+def _slices_of(entries: pa.Table) -> list[str]:
+    names: list[str] = entries["slice"].unique().to_pylist()
+    return names
 
 
 def _read(store: ObjectStore, threads: int, prefixes: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for batch in listed(store, prefixes, threads=threads):
         columns = [batch.column("key"), batch.column("size_bytes"), batch.column("checksum")]
-        yield pa.record_batch(columns, schema=_SIZES)
+        yield pa.record_batch(columns, schema=SIZES)

@@ -47,7 +47,7 @@ from spark_core.addresses.address_hashes import are_among, hashed, place_among
 from spark_core.addresses.namespace import xid_time_batch
 from spark_core.errors import NotFoundError
 from spark_core.mark import explanations
-from spark_core.mark.sizes import MD5, HeadEntries, stated_by_the_store
+from spark_core.mark.sizes import MD5, HeadEntries, of_heads, stated_by_the_store
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
@@ -471,8 +471,7 @@ def _read_said(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordB
 
 
 def _entries(batches: Batches) -> Batches:
-    for some in batches:
-        batch = some.filter(some.column("head_path").is_valid())
+    for batch in of_heads(batches):
         checksum = batch.column("checksum")
         yield pa.record_batch(
             [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache, partial
+from functools import partial
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
@@ -17,12 +17,12 @@ from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.ranges import TableReader, entries_of_heads
 from spark_core.mark.sizes import (
     ENTRIES,
-    LISTED,
+    SIZES,
     HeadEntries,
     absent,
-    address_hash,
     are_sizes_stated,
     named_since,
+    of_heads,
     sizes_of_later,
 )
 from spark_core.mark.suspects import OBJECTS, said_of
@@ -64,37 +64,37 @@ def search(
     mark's listing. `commits` are those that keep their objects now: columns of
     `schemas.RETAINED_COMMITS`.
     """
-    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ENTRIES.names)
-    if known.addresses is not None:
-        heads = heads.unionByName(known.addresses.select(*ENTRIES.names))
-    heads = heads.where("head_path is not null")
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
     asked = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
     slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
     listed = of_mark(run, slices, committed)
     change = CommittedFigures.of(committed.manifest).change
     least = 0 if change is None else change.head_entries
-    listing = listed.frame(["address", "size_bytes", "checksum"])
-    if known.later is not None:
-        listing = listing.unionByName(known.later)
+    heads = _source(run, committed.manifest.parts, known.addresses, ENTRIES)
+    heads = heads.through(ENTRIES, of_heads)
+    listing = _source(run, listed.parts, known.later, SIZES)
     unlisted = expired.missing_objects + (expired.since_inventory or 0)
     if is_news or (known.later is None and unlisted):
         unlisted_entries = _not_listed(run, slices, listed, heads)
-        later = as_frame(run.spark, sizes_of_later(run, unlisted_entries, listing))
-        listing = listing.unionByName(later)
+        rows = sizes_of_later(run, unlisted_entries, listing)
+        listing = JoinedSource([listing, source_of(rows, SIZES)])
+        later = as_frame(run.spark, rows)
         known = replace(
             known, later=later if known.later is None else known.later.unionByName(later)
         )
     # A mark of an earlier version did not compare the sizes of all entries.
-    are_sizes_said, lost = (
-        expired.other_sizes > 0 or expired.twins.are_sizes_said is not False,
-        None,
-    )
-    if known.addresses is not None:
-        are_sizes_said = are_sizes_said or are_sizes_stated(listing, known.addresses)
+    are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
+    lost: Rows | None = None
+    if known.addresses is not None and not are_sizes_said:
+        are_sizes_said = are_sizes_stated(
+            lambda: run.spark, listing, source_of(known.addresses, ENTRIES)
+        )
     if known.later is not None:
-        are_sizes_said = are_sizes_said or are_sizes_stated(known.later, heads)
-        lost = absent(listed.compared(heads.select("address", address_hash())), listing)
+        if not are_sizes_said:
+            are_sizes_said = are_sizes_stated(
+                lambda: run.spark, source_of(known.later, SIZES), heads
+            )
+        lost = absent(lambda: run.spark, listed.comparable_of(heads), listing)
         taken = policy_rows.taken(run)
         if taken is not None:
             lost = without(lost, taken, "address_hash")
@@ -103,10 +103,10 @@ def search(
         source_of(plan, OBJECTS),
         HeadEntries(
             lambda: run.spark,
-            cache(partial(_source, run, committed.manifest.parts, known.addresses, ENTRIES)),
+            lambda: heads,
             lost,
             are_sizes_said,
-            cache(partial(_source, run, listed.parts, known.later, LISTED)),
+            lambda: listing,
             # What the mark knew of checksums it did not know of entries that came since.
             are_compared=listed.comparable is None
             or (expired.checksums_agree is True and known.addresses is None),
@@ -137,7 +137,7 @@ def _source(
     return stored if more is None else JoinedSource([stored, source_of(more, schema)])
 
 
-def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> Rows:
+def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: AnySource) -> AnySource:
     """Return the entries whose objects may have been written since the listing.
 
     An optimized run did not list the slices of older ones, which its base compared.

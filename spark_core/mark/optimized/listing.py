@@ -22,6 +22,7 @@ from spark_core.records.figures import BaseFigures, CommittedFigures, ListedFigu
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+from spark_core.spark.exchange import AnySource, Batches
 from spark_core.spark.rows import Rows
 
 # The driver of an optimized run holds so many times the rows that another driver does: it has no
@@ -75,6 +76,12 @@ def _filter(comparable: Comparable, batches: Iterator[pa.RecordBatch]) -> Iterat
         yield batch.filter(comparable.mask(batch.column("address"), batch.column("address_hash")))
 
 
+def _filter_addresses(comparable: Comparable, batches: Batches) -> Batches:
+    for batch in batches:
+        addresses = batch.column("address")
+        yield batch.filter(comparable.mask(addresses, hashed(addresses)))
+
+
 @dataclass(frozen=True)
 class Listing:
     """The objects of a mark.
@@ -113,6 +120,12 @@ class Listing:
         return reading.rows_of_parts(
             lambda: self.run.spark, self.run.store, wanted, self.parts, at_most=self.driver_rows
         )
+
+    def comparable_of(self, entries: AnySource) -> AnySource:
+        """Keep the entries (address) that can be compared with it."""
+        if self.comparable is None:
+            return entries
+        return entries.through(entries.schema, partial(_filter_addresses, self.comparable))
 
     def compared(self, references: Rows) -> Rows:
         """Keep the references (address, address_hash) that can be compared with it."""

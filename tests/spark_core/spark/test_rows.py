@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from spark_core.mark.kept_objects import with_hashes
-from spark_core.mark.sizes import absent, are_sizes_stated
 from spark_core.spark import rows
 from spark_core.spark.tasks import frame_of
 
@@ -42,7 +41,6 @@ _ASKED = {
     "distinct": lambda one, other: rows.distinct(one, ["address"]),
     "selected": lambda one, other: rows.selected(one, ["size_bytes"]),
     "hashes": lambda one, other: with_hashes(one),
-    "absent": absent,
 }
 
 
@@ -77,21 +75,3 @@ def test_the_first_values_come_in_the_order_of_their_bytes(spark):
     assert rows.least(table, "address", 5) == wanted
     assert rows.least(frame_of(spark, table), "address", 5) == wanted
     assert rows.least(table, "address", 2) == wanted[:2]
-
-
-@pytest.mark.parametrize(
-    ("listed", "entries", "is_stated"),
-    [
-        ([("a", 1)], [("a", 1), ("b", 7)], False),
-        ([("a", 1)], [("a", 1), ("a", 2)], True),
-        ([("a", 1), ("a", 2)], [("a", 1)], True),
-        ([("b", 1)], [("a", 2)], False),
-    ],
-)
-def test_a_size_that_is_not_the_objects_is_seen_on_either_side(spark, listed, entries, is_stated):
-    tables = [
-        pa.table(list(map(pa.array, zip(*found, strict=True))), schema=_OBJECTS)
-        for found in (listed, entries)
-    ]
-    assert are_sizes_stated(*tables) is is_stated
-    assert are_sizes_stated(*(frame_of(spark, table) for table in tables)) is is_stated
