@@ -300,7 +300,8 @@ def read_figures(found: Counter[str]) -> dict[str, Any]:
 def _metaranges(commits: StoredTable, expired: pa.Table | None) -> list[Metarange]:
     """Return each metarange of a retained or an expired commit once, oldest commit first.
 
-    Metaranges that only expired commits have are read for the words of the report alone.
+    Metaranges that only expired commits have are read for the words of the report, and
+    because what they say of an object may spare questions to branches.
     """
     heads: dict[str, bool] = {}
     columns = ["metarange_id", "created_at", "is_head"]

@@ -210,8 +210,8 @@ def _read_metaranges(
         except LakegcError:
             if metarange.is_retained:
                 raise
-            # Only the report's words depend on an expired commit, and they say when something could
-            # not be read.
+            # Words and evidence come of an expired commit, and the report says when something
+            # could not be read.
             unread.append(metarange.id)
             return
         seen.append((metarange, found.num_rows))

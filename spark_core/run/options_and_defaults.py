@@ -99,7 +99,7 @@ class RunOptions:
             the objects or bytes, from `share_from_objects` on.
         explain: What a report says of an object that only expired commits had: `full` its path, its
             last commit and the rule that let it go; `short` that such a commit had it; `off`
-            nothing. Only words depend on it.
+            nothing. What such commits say spares questions to branches, too.
         max_expired_share: Refuse when more than this share of the objects or bytes would go ...
         max_missing_share: ... or when more than this share of what heads and staged entries reach
             is not in the store ...

@@ -8,8 +8,10 @@ from itertools import permutations
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pytest
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError
 from spark_core.mark import range_entries
@@ -193,3 +195,22 @@ def test_a_range_of_expired_commits_that_cannot_be_read_is_alone_left_out(monkey
         found = [row for batch in read(reader, named, figures) for row in batch.to_pylist()]
         assert [(row["path"], row["newest"]) for row in found] == wanted
         assert figures["unread"] == 2
+
+
+@pytest.mark.parametrize("read", [read_hashes, read_entries])
+def test_what_entries_of_expired_commits_say_of_an_object_stays_apart_where_it_differs(
+    monkeypatch, read
+):
+    ranges = {
+        "one": _entries((b"p", OWN, RELATIVE, 3, "c")),
+        "same": _entries((b"p", OWN, RELATIVE, 3, "c")),
+        "size": _entries((b"p", OWN, RELATIVE, 4, "c")),
+        "checksum": _entries((b"p", OWN, RELATIVE, 3, "d")),
+    }
+    reader, named = _prepared(monkeypatch, ranges, ranges, newest=dict.fromkeys(ranges, 0))
+    found = [row for batch in read(reader, named, Counter()) for row in batch.to_pylist()]
+    one, other = (hashed(pa.array([text]))[0].as_py() for text in "cd")
+    assert sorted((row["size_bytes"], row["checksum"]) for row in found) == sorted(
+        [(3, one), (4, one), (3, other)]
+    )
+    assert len({row["address_hash"] for row in found}) == 1
