@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -49,7 +48,6 @@ from spark_core.errors import NotFoundError
 from spark_core.mark import explanations
 from spark_core.mark.sizes import MD5, HeadEntries, of_heads, stated_by_the_store
 from spark_core.records import reading
-from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark import exchange
@@ -58,7 +56,6 @@ from spark_core.spark.exchange import (
     Batches,
     Exchange,
     Sent,
-    Source,
     numbers_of,
     source_of,
 )
@@ -451,7 +448,7 @@ def _agreed(said: pa.Table) -> pa.Table:
 def said_of(run: Run, committed: StoredTable) -> AnySource | None:
     """Return what entries of expired commits say of their objects; None for none.
 
-    What cannot be read says nothing.
+    Every exchange reads them anew, and all must read the same. So what cannot be read is an error.
 
     Args:
         run: The run.
@@ -460,14 +457,7 @@ def said_of(run: Run, committed: StoredTable) -> AnySource | None:
     parts = committed.manifest.beside
     if not parts:
         return None
-    rows = sum(part.rows for part in parts)
-    return Source(_SAYING, reading.together(parts), rows, partial(_read_said, run.store))
-
-
-def _read_said(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
-    for part in parts:
-        with suppress(*explanations.UNREADABLE):
-            yield from reading.read_part(store, _SAYING, part)
+    return reading.source_of_parts(run.store, _SAYING, parts)
 
 
 def _entries(batches: Batches) -> Batches:

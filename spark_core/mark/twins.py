@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,6 +31,7 @@ from spark_core.addresses.collectable import own_name
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
+from spark_core.mark.explanations import UNREADABLE
 from spark_core.mark.heads import Heads
 from spark_core.mark.sizes import HeadEntries, are_checksums_stated
 from spark_core.mark.suspects import (
@@ -285,11 +287,7 @@ class _Search:
 
     def find(self, candidates: Candidates, since: Heads) -> Twins:
         """Search, and sum the results up."""
-        suspects = Suspects()
-        if candidates.branches and self.said is not None and self._believes():
-            candidates = candidates.believing(self.said, self.heads)
-        if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
-            suspects = self._suspects(candidates)
+        candidates, suspects = self._first_suspects(candidates)
         plan = self._plan(candidates, suspects)
         objects_asked = 0
         tells = self.run.store.tells_content and self.heads.are_compared
@@ -330,6 +328,20 @@ class _Search:
             unchecked_named=candidates.first_named(left.hashes, NAMED),
         )
         return Twins(live, left.hashes, figures)
+
+    def _first_suspects(self, candidates: Candidates) -> tuple[Candidates, Suspects]:
+        """Find whom to ask about, and return what is known of the candidates from here on.
+
+        Entries that cannot be read say nothing. If they can be read now and not later, the search
+        fails: what was left unasked by what they say would else be looked for without it.
+        """
+        if candidates.branches and self.said is not None and self._believes():
+            believing = candidates.believing(self.said, self.heads)
+            with suppress(*UNREADABLE):
+                return believing, self._suspects(believing)
+        if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
+            return candidates, self._suspects(candidates)
+        return candidates, Suspects()
 
     def _believes(self) -> bool:
         """Say whether checksums of entries are believed.

@@ -5,16 +5,19 @@ asked is kept alone.
 from __future__ import annotations
 
 import hashlib
+import io
 import random
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakegc_dagster.sandbox.xids import IdSource
@@ -28,6 +31,7 @@ from spark_core.mark.heads import Head, Heads
 from spark_core.mark.sizes import ENTRIES, LISTED, HeadEntries
 from spark_core.mark.suspects import OBJECTS
 from spark_core.model import Branch
+from spark_core.records.manifest import Part
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
 from spark_core.spark import exchange
@@ -106,6 +110,7 @@ class Ground:
     listed: dict[str, str | None] = field(default_factory=dict)
     # Entries of expired commits: address, size, checksum.
     said: list[tuple[str, int, str]] = field(default_factory=list)
+    entries_of_expired: Any = None
     # Whether the driver holds all rows, as of a small mark; else executors do.
     is_held: bool = True
     needs_no_spark: bool = False
@@ -166,7 +171,7 @@ class Ground:
 
     def _said(self):
         if not self.said:
-            return None
+            return self.entries_of_expired
         addresses, sizes, checksums = (pa.array(column) for column in zip(*self.said, strict=True))
         columns = [hashed(addresses), sizes, hashed(checksums)]
         return source_of(pa.table(columns, schema=suspects._SAYING), suspects._SAYING)
@@ -818,6 +823,41 @@ def test_of_an_address_for_an_upload_past_the_server_nothing_is_believed():
     ground.said.append(("data/c/signed,sig", 1, SAID))
     ground.server.shown["b03"]["p/0000"] = "data/c/signed,sig"
     assert ground.kept()[0] == {"data/c/signed,sig"}
+
+
+@pytest.mark.parametrize("unreadable", [{1}, {2}, {1, 2}])
+def test_entries_that_can_be_read_only_at_times_clear_nothing_that_was_not_asked(unreadable):
+    """Each exchange reads them, and what one asks by the key of a content, others do not know."""
+    said = [hashed(pa.array(["data/c/1"])), [1], hashed(pa.array([MD5]))]
+    rows = pa.table(said, suspects._SAYING)
+    content = io.BytesIO()
+    pq.write_table(rows, content)
+    part = Part("entries", 1, content.tell(), hashlib.sha256(content.getvalue()).hexdigest())
+    reads = count(1)
+
+    def read_unchanging(key, **_):
+        if next(reads) in unreadable:
+            raise NotFoundError(key)
+        return content.getvalue()
+
+    ground = Ground(
+        None,
+        Branches({"main": {"p": "data/c/1"}}),
+        {"main": ago(9)},
+        [("p", "data/s/1", 1, MD5)],
+        [("data/c/1", 1, ago(5))],
+        listed={"data/s/1": None, "data/c/1": None},
+        entries_of_expired=suspects.said_of(
+            SimpleNamespace(store=SimpleNamespace(read_unchanging=read_unchanging)),
+            SimpleNamespace(manifest=SimpleNamespace(beside=(part,))),
+        ),
+        needs_no_spark=True,
+    )
+    if unreadable == {2}:
+        with pytest.raises(NotFoundError, match="entries"):
+            ground.kept(twin_calls=0)
+    else:
+        assert ground.kept(twin_calls=0)[0] == {"data/c/1"}
 
 
 @dataclass
