@@ -302,6 +302,8 @@ def _without_hidden(
             heads,
             JoinedSource(both),
             staged_names=None if by_policy is None else by_policy.staged_names(run),
+            # What a policy names has entries of heads as well, which need not say the same.
+            said=said_of(run, mark.committed) if by_policy is None else None,
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
     left, kept = decided, None
@@ -456,6 +458,7 @@ def _twins(
     candidates: AnySource,
     *,
     staged_names: AnySource | None,
+    said: AnySource | None,
 ) -> twins.Twins:
     """Search for what the scan cannot see.
 
@@ -464,7 +467,8 @@ def _twins(
         mark: Tables 1 to 4.
         heads: The entries of branch heads.
         candidates: The objects that are left to go.
-        staged_names: As for `twins.find`.
+        staged_names: As for `twins.find`, like the following.
+        said: What entries of expired commits say.
     """
     slices, commits = mark.slices.manifest, mark.commits.manifest
     since_when = Heads.of(commits)
@@ -484,7 +488,7 @@ def _twins(
         entries_of=entries_of,
         staged=mark.uncommitted.manifest.rows,
         staged_names=staged_names,
-        said=said_of(run, mark.committed),
+        said=said,
     )
 
 

@@ -118,7 +118,8 @@ def search(
         entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
         staged_names=None if staged is None else source_of(staged, policy_rows.STAGED_NAMES),
-        said=said_of(run, committed),
+        # As in the mark: entries of heads need not say the same of what a policy names.
+        said=said_of(run, committed) if expired.policy is None else None,
     )
     if not found.keeps_any:
         return known, Search(None, found.figures)
