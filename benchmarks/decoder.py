@@ -32,9 +32,9 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.graveler import Entry, TableFile, read_range, write_range
-from spark_core.mark.range_entries import read_ranges
-from spark_core.mark.ranges import RANGES, TableReader
 from spark_core.records import writing
+from spark_core.references.range_entries import read_ranges
+from spark_core.references.ranges import RANGES, TableReader
 from spark_core.storage import ObjectStore, WrittenFile, parquet
 
 # Million entries a second of a large range, with its id.

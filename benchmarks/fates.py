@@ -36,8 +36,8 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standings_of
 from spark_core.addresses.namespace import Namespace
 from spark_core.mark import fates
-from spark_core.mark.optimized.listing import Listing
 from spark_core.model import RunKey
+from spark_core.optimized.listing import Listing
 from spark_core.records import writing
 from spark_core.records.manifest import Part
 from spark_core.records.writing import Target

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from spark_core.errors import IncompleteReadError, NotFoundError, UnsafePlanError
 from spark_core.graveler.metaranges import read_metarange
 from spark_core.graveler.ranges import read_range
-from spark_core.mark.commits import read_commits
 from spark_core.model import Commit, RunKey
+from spark_core.references.commits import read_commits
 from spark_core.run import Run
 
 # Objects under a prefix that the driver holds.

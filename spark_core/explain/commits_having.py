@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from spark_core import graveler, schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.mark.commits import tables_prefix
-from spark_core.mark.range_entries import read_whole, resolved
-from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.records.reading import StoredTable
+from spark_core.references.commits import tables_prefix
+from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved, run_tasks
 

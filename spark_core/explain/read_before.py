@@ -8,8 +8,8 @@ from typing import Any
 
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.explain.stored_rows import rows_of
-from spark_core.mark.optimized import saved
 from spark_core.model import RunKey
+from spark_core.optimized import saved
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.run import Run

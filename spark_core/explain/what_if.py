@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame
 from spark_core import graveler, holds, retention
 from spark_core.addresses import candidates as rule
 from spark_core.explain.read_before import require_full
-from spark_core.mark.commits import read_commits, tables_prefix
-from spark_core.mark.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
-from spark_core.mark.range_entries import read_whole, resolved
-from spark_core.mark.ranges import TableReader, tasks_of
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import counted
 from spark_core.records import tables
+from spark_core.references.commits import read_commits, tables_prefix
+from spark_core.references.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
+from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.ranges import TableReader, tasks_of
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import interleaved, read_partitions, run_tasks

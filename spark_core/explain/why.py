@@ -19,12 +19,12 @@ from spark_core.explain.commits_having import Holder, holders
 from spark_core.explain.read_before import base_of, listed_by, runs_before
 from spark_core.explain.stored_rows import rows_of
 from spark_core.mark.expired import NEVER_COMMITTED
-from spark_core.mark.explanations import UNREADABLE, rule_in_words
 from spark_core.plain_text import span_text
 from spark_core.policies.document import UNCOMMITTED
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal
+from spark_core.references.explanations import UNREADABLE, rule_in_words
 from spark_core.report.undo import undo_words
 from spark_core.run import Run
 

@@ -27,14 +27,14 @@ import pyspark.sql.functions as sf
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
-from spark_core.mark import policy_rows
-from spark_core.mark.policy_rows import PolicyRows
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures, StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.reference_job import marks
 from spark_core.reference_job.marks import ADDRESSES, SUCCESS, SUMMARY, Summary
+from spark_core.references import policy_rows
+from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
 from spark_core.spark.tasks import run_over
 from spark_core.storage import ObjectStore

@@ -12,22 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.mark import explanations
-from spark_core.mark.commits import tables_prefix
-from spark_core.mark.optimized.base import saves
-from spark_core.mark.range_entries import read_entries, read_hashes, read_ranges
-from spark_core.mark.ranges import (
+from spark_core.optimized.base import saves
+from spark_core.records import reading, tables, writing
+from spark_core.records.figures import CommitsFigures, CommittedFigures
+from spark_core.records.manifest import Manifest
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references import explanations
+from spark_core.references.commits import tables_prefix
+from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
+from spark_core.references.ranges import (
     RANGES_OF_A_TASK,
     Metarange,
     TableReader,
     distinct_ranges,
     tasks_of,
 )
-from spark_core.records import reading, tables, writing
-from spark_core.records.figures import CommitsFigures, CommittedFigures
-from spark_core.records.manifest import Manifest
-from spark_core.records.reading import StoredTable
-from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
 

@@ -7,7 +7,7 @@ hold.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,33 +19,15 @@ import pyspark.sql.functions as sf
 from spark_core import holds, schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
-from spark_core.mark import explanations, fates, inventory, policy_rows, twins
+from spark_core.mark import fates, inventory
 from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fates import Decided, Words
-from spark_core.mark.heads import Heads
-from spark_core.mark.kept_objects import with_hashes
-from spark_core.mark.optimized import base
-from spark_core.mark.optimized.audit import audit
-from spark_core.mark.optimized.base import saves
-from spark_core.mark.optimized.listing import Listing, of_mark
-from spark_core.mark.optimized.save import save
-from spark_core.mark.policy_rows import PolicyRows
-from spark_core.mark.ranges import TableReader, entries_of_heads
+from spark_core.mark.since_base.audit import audit
 from spark_core.mark.since_base.brought_back import only_in_expired_commits
-from spark_core.mark.sizes import (
-    ADDRESSES,
-    ENTRIES,
-    LISTED,
-    SIZES,
-    HeadEntries,
-    absent,
-    are_sizes_stated,
-    compared,
-    named_since,
-    of_heads,
-    sizes_of_later,
-)
-from spark_core.mark.suspects import OBJECTS, said_of
+from spark_core.mark.since_base.save import save
+from spark_core.optimized import base
+from spark_core.optimized.base import saves
+from spark_core.optimized.listing import Listing, of_mark
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -60,7 +42,27 @@ from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
+from spark_core.references import explanations, policy_rows, twins
+from spark_core.references.heads import Heads
+from spark_core.references.kept_objects import with_hashes
+from spark_core.references.policy_rows import PolicyRows
+from spark_core.references.ranges import TableReader, entries_of_heads
+from spark_core.references.sizes import (
+    ADDRESSES,
+    ENTRIES,
+    LISTED,
+    SIZES,
+    HeadEntries,
+    absent,
+    are_sizes_stated,
+    compared,
+    named_since,
+    of_heads,
+    sizes_of_later,
+)
+from spark_core.references.suspects import OBJECTS, said_of
 from spark_core.run import Run, chain
+from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, JoinedSource, source_of
 from spark_core.spark.rows import (
     Rows,
@@ -83,21 +85,6 @@ NAMED_MISSING = 20
 
 # Rows of table 5 that the driver of an optimized run holds.
 HELD_ROWS = 100_000
-
-
-@dataclass(frozen=True)
-class Mark:
-    """The four tables that the expired addresses are made from."""
-
-    slices: StoredTable
-    uncommitted: StoredTable
-    commits: StoredTable
-    committed: StoredTable
-
-    @property
-    def all(self) -> tuple[StoredTable, ...]:
-        """The tables in the order in which they were read."""
-        return (self.slices, self.uncommitted, self.commits, self.committed)
 
 
 @surfacing_errors()

@@ -27,7 +27,7 @@ from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
 from spark_core.mark.expired_sums import Sums
-from spark_core.mark.optimized.listing import Comparable, Listing
+from spark_core.optimized.listing import Comparable, Listing
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable

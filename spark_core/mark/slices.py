@@ -20,8 +20,8 @@ from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.mark import inventory
-from spark_core.mark.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
-from spark_core.mark.optimized.listing import CHANGED_ROWS
+from spark_core.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
+from spark_core.optimized.listing import CHANGED_ROWS
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures, PreflightFigures
 from spark_core.records.writing import Draft, Source

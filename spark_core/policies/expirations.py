@@ -26,9 +26,6 @@ from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
 from spark_core.holds import Holds
-from spark_core.mark import Mark
-from spark_core.mark.commits import ReadCommits, read_commits, tables_prefix
-from spark_core.mark.ranges import TableReader
 from spark_core.policies import history, sightings, staged_names, versions
 from spark_core.policies.document import UNCOMMITTED, Policy
 from spark_core.policies.due import AT_HEAD, KEPT, RETAINED, Due, Entry, Judge
@@ -39,7 +36,10 @@ from spark_core.records import tables, writing
 from spark_core.records.figures import Figures, ListedFigures, StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
+from spark_core.references.ranges import TableReader
 from spark_core.run import Run, chain
+from spark_core.run.chain import Mark
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import counted, map_counted, run_over
 

@@ -24,12 +24,12 @@ from pyspark.sql import DataFrame
 from spark_core import graveler
 from spark_core.addresses.collectable import may_be_own
 from spark_core.errors import CorruptTableError, NotFoundError
-from spark_core.mark.kept_objects import alive_hashes
-from spark_core.mark.ranges import TableReader
 from spark_core.policies.due import RETAINED, Changes
 from spark_core.policies.names import Graph
 from spark_core.policies.sightings import Gone
 from spark_core.records import reading
+from spark_core.references.kept_objects import alive_hashes
+from spark_core.references.ranges import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved, read_counted, run_tasks
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.mark.heads import Heads
 from spark_core.model import Branch, RunKey
 from spark_core.policies.names import NEVER, Graph, micros
 from spark_core.records import reading, tables
+from spark_core.references.heads import Heads
 from spark_core.run import Run
 
 # A manifest is read for each run.

@@ -28,13 +28,13 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.holds import Holds
 from spark_core.lakefs import StagedEntries, diff_names, resolved
-from spark_core.mark.kept_objects import alive_hashes
-from spark_core.mark.uncommitted import Diffs
 from spark_core.policies.document import UNCOMMITTED, Policy
 from spark_core.policies.due import Due
 from spark_core.policies.names import micros
 from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
+from spark_core.references.kept_objects import alive_hashes
+from spark_core.references.uncommitted import Diffs
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.tasks import counted, dealt, read_counted

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from spark_core.mark import Mark
-from spark_core.mark.optimized.base import require_full
+from spark_core.optimized.base import require_full
 from spark_core.policies.document import Policy
 from spark_core.policies.expirations import Expirations, find
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
+from spark_core.run.chain import Mark
 
 
 def what_if(run: Run, policy: Policy) -> Expirations:

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from spark_core.errors import ChainError
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.manifest import Manifest
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The four tables that the expired addresses are made from."""
+
+    slices: StoredTable
+    uncommitted: StoredTable
+    commits: StoredTable
+    committed: StoredTable
+
+    @property
+    def all(self) -> tuple[StoredTable, ...]:
+        """The tables in the order in which they were read."""
+        return (self.slices, self.uncommitted, self.commits, self.committed)
 
 
 def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:

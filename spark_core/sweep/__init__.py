@@ -16,8 +16,6 @@ from typing import Any
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
 from spark_core.lock import lease
-from spark_core.mark import policy_rows
-from spark_core.mark.policy_rows import PolicyRows
 from spark_core.phases import Deleting, phase
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
@@ -25,6 +23,8 @@ from spark_core.records.journal import Journal
 from spark_core.records.journal import folder as journal_folder
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
+from spark_core.references import policy_rows
+from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
 from spark_core.spark.session import runs_here, surfacing_errors
 from spark_core.spark.tasks import ReusableFrame, reusable

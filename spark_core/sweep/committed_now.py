@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame
 
 from spark_core import schemas
 from spark_core.errors import IncompleteReadError, RepositoryStateError
-from spark_core.mark.commits import ReadCommits, read_commits
-from spark_core.mark.needed_tables import telling_who_needs
-from spark_core.mark.range_entries import read_ranges
-from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.records import tables
 from spark_core.records.figures import ReachedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.references.commits import ReadCommits, read_commits
+from spark_core.references.needed_tables import telling_who_needs
+from spark_core.references.range_entries import read_ranges
+from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.run import Run
 from spark_core.spark.tasks import counted, read_counted
 

@@ -33,11 +33,6 @@ from pyspark.sql import DataFrame
 from spark_core import schemas
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
-from spark_core.mark.commits import heads_now
-from spark_core.mark.heads import Heads
-from spark_core.mark.second_look import HIDDEN, NAMES, QUICK, Parts
-from spark_core.mark.sizes import address_hash
-from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.policies import staged_names, versions
 from spark_core.policies.confirmed import is_confirmed
 from spark_core.policies.document import Policy
@@ -51,6 +46,11 @@ from spark_core.records.figures import (
     TwinFigures,
 )
 from spark_core.records.reading import StoredTable
+from spark_core.references.commits import heads_now
+from spark_core.references.heads import Heads
+from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
+from spark_core.references.sizes import address_hash
+from spark_core.references.uncommitted import Staged, read_staged
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.session import surfacing_errors

@@ -11,11 +11,15 @@ import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core.mark import policy_rows, twins
-from spark_core.mark.heads import Heads
-from spark_core.mark.optimized.listing import Listing, of_mark
-from spark_core.mark.ranges import TableReader, entries_of_heads
-from spark_core.mark.sizes import (
+from spark_core.optimized.listing import Listing, of_mark
+from spark_core.records import reading, tables
+from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
+from spark_core.records.manifest import Part
+from spark_core.records.reading import StoredTable
+from spark_core.references import policy_rows, twins
+from spark_core.references.heads import Heads
+from spark_core.references.ranges import TableReader, entries_of_heads
+from spark_core.references.sizes import (
     ENTRIES,
     SIZES,
     HeadEntries,
@@ -25,11 +29,7 @@ from spark_core.mark.sizes import (
     of_heads,
     sizes_of_later,
 )
-from spark_core.mark.suspects import OBJECTS, said_of
-from spark_core.records import reading, tables
-from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
-from spark_core.records.manifest import Part
-from spark_core.records.reading import StoredTable
+from spark_core.references.suspects import OBJECTS, said_of
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.exchange import AnySource, JoinedSource, source_of

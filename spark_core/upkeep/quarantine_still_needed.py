@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame
 
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError
-from spark_core.mark import policy_rows
-from spark_core.mark.optimized.base import require_full
+from spark_core.optimized.base import require_full
 from spark_core.recorded_work import Rows
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.references import policy_rows
 from spark_core.run import Run
 from spark_core.spark.rows import as_frame
 from spark_core.spark.session import surfacing_errors

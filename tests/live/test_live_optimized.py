@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_core.mark.optimized.base import AUDIT
+from spark_core.optimized.base import AUDIT
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from tests.support import live_oracle
 from tests.support.live_collection import (

@@ -12,7 +12,7 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects
 from spark_core import explain, graveler, lakegc_keys, recorded_work
 from spark_core.errors import ChainError
-from spark_core.mark.optimized import saved
+from spark_core.optimized import saved
 from spark_core.policies import document
 from spark_core.policies import what_if as policies
 from spark_core.records import tables, writing

@@ -18,10 +18,9 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.checks import CheckResult, verdict
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark.committed import keep_ranges
-from spark_core.mark.optimized import base as base_of
-from spark_core.mark.optimized import saved as saved_information
-from spark_core.mark.range_entries import read_ranges
 from spark_core.mark.since_base.brought_back import only_in_expired_commits
+from spark_core.optimized import base as base_of
+from spark_core.optimized import saved as saved_information
 from spark_core.records import tables
 from spark_core.records.figures import (
     AuditFigures,
@@ -31,6 +30,7 @@ from spark_core.records.figures import (
     ListedFigures,
 )
 from spark_core.records.reading import StoredTable
+from spark_core.references.range_entries import read_ranges
 from spark_core.run import Run
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only

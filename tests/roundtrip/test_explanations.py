@@ -25,11 +25,12 @@ from spark_core.explain import (
     what_if,
 )
 from spark_core.explain.read_before import listed_by
-from spark_core.mark import explanations
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.writing import Draft
+from spark_core.references import explanations
+from spark_core.run.chain import Mark
 from spark_core.undo import restore
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -368,7 +369,7 @@ def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explaine
         # As another process: this one remembers what it wrote.
         run.store.small_files.end()
     committed = run.keep(mark.committed_addresses(run, made.commits))
-    again = mark.Mark(made.slices, made.uncommitted, made.commits, committed)
+    again = Mark(made.slices, made.uncommitted, made.commits, committed)
     expired = run.keep(mark.expired_addresses(run, again))
     assert expired.manifest.rows == len(story.deleted)
     assert not committed.manifest.facts["expired_ranges_all"]

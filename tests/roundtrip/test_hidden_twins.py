@@ -9,6 +9,7 @@ import pytest
 from lakegc_dagster.sandbox import gc, merge, objects, refs
 from spark_core import mark, report, sweep
 from spark_core.records.figures import ExpiredFigures
+from spark_core.run.chain import Mark
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import mark_and_conclude, sweep_only
 
@@ -102,9 +103,7 @@ def test_an_object_that_was_written_after_the_listing_is_not_missing(place):
     uncommitted = run.keep(mark.uncommitted_addresses(run, slices))
     commits = run.keep(mark.retained_commits(run, uncommitted))
     committed = run.keep(mark.committed_addresses(run, commits))
-    expired = run.keep(
-        mark.expired_addresses(run, mark.Mark(slices, uncommitted, commits, committed))
-    )
+    expired = run.keep(mark.expired_addresses(run, Mark(slices, uncommitted, commits, committed)))
     assert [row.address for row in expired.frame(place.spark).collect()] == [garbage]
     assert expired.manifest.facts["missing_objects"] == 1
     assert expired.manifest.facts["twins"]["paths"] == 0
@@ -364,7 +363,7 @@ def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete
     place, monkeypatch
 ):
     """Branches that have few entries each, of one size, and many together."""
-    for where in ("spark_core.mark.twins.PAGE", "spark_core.lakefs.server._PAGE"):
+    for where in ("spark_core.references.twins.PAGE", "spark_core.lakefs.server._PAGE"):
         monkeypatch.setattr(where, 5)
     for number in range(12):
         place.upload(50, f"many/{number}")

@@ -11,14 +11,14 @@ import pytest
 from lakegc_dagster.sandbox import gc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.mark import ranges
-from spark_core.mark.optimized import base, candidates
 from spark_core.mark.since_base import committed as since_base
 from spark_core.mark_and_sweep import mark_and_conclude
+from spark_core.optimized import base, candidates
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.manifest import Part
 from spark_core.records.writing import Receipt
+from spark_core.references import ranges
 from spark_core.run import Run
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core import lakegc_keys, report, sweep
-from spark_core.mark.kept_objects import kept_addresses
+from spark_core.references.kept_objects import kept_addresses
 from spark_core.report import fates
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer

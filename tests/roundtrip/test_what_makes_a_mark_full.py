@@ -14,12 +14,12 @@ from spark_core import lakegc_keys, mark
 from spark_core.checks import verdict as verdicts
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import NoSuchCallError
-from spark_core.mark.optimized import base as bases
-from spark_core.mark.optimized import candidates
-from spark_core.mark.optimized import saved as saved_information
-from spark_core.mark.optimized.base import Base, Full, choose
 from spark_core.mark.since_base import committed
 from spark_core.model import RunKey
+from spark_core.optimized import base as bases
+from spark_core.optimized import candidates
+from spark_core.optimized import saved as saved_information
+from spark_core.optimized.base import Base, Full, choose
 from spark_core.records import tables
 from spark_core.records.tables import TableSpec
 from spark_core.run import Run

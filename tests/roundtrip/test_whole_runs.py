@@ -15,6 +15,7 @@ from spark_core.errors import (
     UnsafePlanError,
     VerdictError,
 )
+from spark_core.run.chain import Mark
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.upstream import upstream_scenario
@@ -124,9 +125,7 @@ def test_two_tables_made_again_out_of_order_refuse(sandbox, spark):
     with pytest.raises(
         ChainError, match="retained_commits was made from another attempt of uncommitted_addresses"
     ):
-        mark.expired_addresses(
-            run, mark.Mark(tables.slices, again, tables.commits, tables.committed)
-        )
+        mark.expired_addresses(run, Mark(tables.slices, again, tables.commits, tables.committed))
 
 
 def test_a_run_with_a_verdict_is_closed(sandbox, spark):

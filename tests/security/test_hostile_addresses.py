@@ -35,10 +35,10 @@ from spark_core.errors import (
 )
 from spark_core.graveler import Entry, read_range
 from spark_core.lakefs.files import SERVER_UNCOMMITTED, read_uncommitted
-from spark_core.mark import range_entries
 from spark_core.model import Branch
 from spark_core.records import journal, tables
 from spark_core.reference_job import marks
+from spark_core.references import range_entries
 from spark_core.storage import StoreOptions, open_store
 from spark_core.sweep import references_now
 from spark_core.sweep.plan import require_allowed

@@ -22,6 +22,7 @@ from spark_core.errors import ChainError, ClosedPartitionError, UnsafePlanError,
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
+from spark_core.run.chain import Mark
 from tests.support.history_actions import NUMBER, HistoryActions, action
 from tests.support.live_repository import short
 from tests.support.live_server import LiveError
@@ -315,7 +316,7 @@ class HistoryMachine(HistoryActions):
         self.runs += 1
         self.tally.runs += 1
         try:
-            expired = run.keep(mark.expired_addresses(run, mark.Mark(*made)))
+            expired = run.keep(mark.expired_addresses(run, Mark(*made)))
         except ChainError:
             assert table < len(TABLES) - 1, "the last table may be made again"
             assert self.repository.objects() == before
@@ -331,7 +332,7 @@ class HistoryMachine(HistoryActions):
         with pytest.raises(ClosedPartitionError, match="already"):
             TABLES[table](run, *made[max(0, table - 1) : table])
         self._sweep(
-            OlderMark(key, self.now, options, set(Marked(mark.Mark(*made), expired).addresses(run)))
+            OlderMark(key, self.now, options, set(Marked(Mark(*made), expired).addresses(run)))
         )
 
     @rule(options=OPTIONS)

@@ -17,9 +17,9 @@ from hypothesis.stateful import precondition, rule
 
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
-from spark_core.mark.optimized.base import AUDIT
 from spark_core.mark.since_base import committed
 from spark_core.model import RunKey
+from spark_core.optimized.base import AUDIT
 from spark_core.records import tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.run import Run

@@ -9,13 +9,14 @@ from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
+from spark_core.run.chain import Mark
 
 
 @dataclass(frozen=True)
 class Marked:
     """The five tables of a mark."""
 
-    tables: mark.Mark
+    tables: Mark
     expired: StoredTable
 
     def addresses(self, run: Run) -> list[str]:
@@ -29,7 +30,7 @@ def mark_only(run: Run) -> Marked:
     commits = run.keep(mark.retained_commits(run, uncommitted))
     made = {tables.RETAINED_COMMITS.name: commits}
     committed = run.keep(mark.make(run, tables.COMMITTED_ADDRESSES, made))
-    four = mark.Mark(slices, uncommitted, commits, committed)
+    four = Mark(slices, uncommitted, commits, committed)
     policies.store_if_asked(run)
     return Marked(four, run.keep(mark.expired_addresses(run, four)))
 

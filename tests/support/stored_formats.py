@@ -16,8 +16,8 @@ from typing import Any
 
 from spark_core import holds, lakegc_keys
 from spark_core.lock import lease_log
-from spark_core.mark.optimized import saved
 from spark_core.model import RunKey
+from spark_core.optimized import saved
 from spark_core.policies import confirmed, versions
 from spark_core.policies.branches import marked
 from spark_core.policies.document import Period, Policy, Rule

@@ -1,4 +1,4 @@
-"""Table 4 of an optimized run: what changed since its base, and which candidates that leaves.
+"""An optimized run's own steps: what changed since its base, what it saves, and the audit.
 
 This package does not decide whether a run is optimized, and nothing about a candidate.
 """

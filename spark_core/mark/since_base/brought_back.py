@@ -20,14 +20,14 @@ from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.errors import IncompleteReadError, NotFoundError, RefusedError
 from spark_core.holds import Holds
 from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
-from spark_core.mark.commits import tables_prefix
-from spark_core.mark.optimized.candidates import among
-from spark_core.mark.range_entries import read_ranges
-from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.model import Refs, RetentionRules, RunKey
+from spark_core.optimized.candidates import among
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.references.commits import tables_prefix
+from spark_core.references.range_entries import read_ranges
+from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import run_tasks

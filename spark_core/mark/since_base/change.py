@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.errors import ChainError
-from spark_core.mark import explanations
-from spark_core.mark.optimized.base import MARK_FULL, Base, needed
-from spark_core.mark.ranges import RANGES, Metarange, TableReader, distinct_ranges
+from spark_core.optimized.base import MARK_FULL, Base, needed
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
+from spark_core.references import explanations
+from spark_core.references.ranges import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.run import Run
 
 

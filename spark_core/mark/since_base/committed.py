@@ -29,28 +29,28 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch, slice_of
 from spark_core.errors import ChainError, UnsafePlanError
-from spark_core.mark import explanations
-from spark_core.mark.commits import tables_prefix
 from spark_core.mark.committed import RangesWritten, Targets, keep_ranges, read_figures, write_all
-from spark_core.mark.kept_objects import kept_addresses
-from spark_core.mark.optimized import sketches
-from spark_core.mark.optimized.base import MARK_FULL, Base, of_base
-from spark_core.mark.optimized.candidates import (
+from spark_core.mark.since_base.change import Change, change_since, of_expired_commits
+from spark_core.mark.since_base.lookups import look_up
+from spark_core.optimized import sketches
+from spark_core.optimized.base import MARK_FULL, Base, of_base
+from spark_core.optimized.candidates import (
     CANDIDATES,
     Candidates,
     among,
     candidates_of,
     lost_at,
 )
-from spark_core.mark.range_entries import read_whole, resolved
-from spark_core.mark.ranges import TableReader, tasks_of
-from spark_core.mark.since_base.change import Change, change_since, of_expired_commits
-from spark_core.mark.since_base.lookups import look_up
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ChangeFigures, CommittedFigures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references import explanations
+from spark_core.references.commits import tables_prefix
+from spark_core.references.kept_objects import kept_addresses
+from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.ranges import TableReader, tasks_of
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, interleaved, run_tasks
 

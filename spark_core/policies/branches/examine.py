@@ -18,13 +18,13 @@ from spark_core.clocks import SystemClock, require_near, require_not_set_back
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.mark.heads import metaranges_written_at
 from spark_core.model import Branch, Commit
 from spark_core.policies import sightings
 from spark_core.policies.branches import decide, hooks
 from spark_core.policies.branches.decide import MOST_STAGED, Dates, Staged, Step, Terms
 from spark_core.policies.branches.hooks import HookFile
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
+from spark_core.references.heads import metaranges_written_at
 from spark_core.run import Run
 from spark_core.run.preconditions import SERVER_CLOCK
 

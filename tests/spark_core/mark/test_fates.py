@@ -14,8 +14,8 @@ from spark_core.errors import IncompleteReadError
 from spark_core.mark import fates
 from spark_core.mark.expired_sums import Sums
 from spark_core.mark.fates import Words
-from spark_core.mark.optimized.listing import Comparable, Listing
 from spark_core.model import RunKey
+from spark_core.optimized.listing import Comparable, Listing
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import BaseFigures
 from spark_core.records.writing import Target

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from spark_core.mark.kept_objects import with_hashes
+from spark_core.references.kept_objects import with_hashes
 from spark_core.spark import rows
 from spark_core.spark.tasks import frame_of
 

@@ -23,10 +23,10 @@ from spark_core.errors import (
     RepositoryStateError,
     TransientError,
 )
-from spark_core.mark.range_entries import read_ranges
-from spark_core.mark.ranges import distinct_ranges
-from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
+from spark_core.references.range_entries import read_ranges
+from spark_core.references.ranges import distinct_ranges
+from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
 from spark_core.spark.tasks import frame_of
 from spark_core.sweep.references_now import read_again, reader_of_references
@@ -263,7 +263,9 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(
         with pytest.raises(RepositoryStateError, match="has no branch"):
             ground.again()
     with monkeypatch.context() as patch:
-        patch.setattr("spark_core.mark.commits.read_refs_dump", lambda *_, **__: Refs({}, (), ()))
+        patch.setattr(
+            "spark_core.references.commits.read_refs_dump", lambda *_, **__: Refs({}, (), ())
+        )
         with pytest.raises(RepositoryStateError, match="hold no"):
             ground.again()
     with ground.core.lock:

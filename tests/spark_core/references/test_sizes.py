@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.address_hashes import hashed
-from spark_core.mark.sizes import ADDRESSES, absent, are_sizes_stated
+from spark_core.references.sizes import ADDRESSES, absent, are_sizes_stated
 from spark_core.spark import exchange
 from spark_core.spark.exchange import source_of
 from spark_core.spark.tasks import frame_of

@@ -16,7 +16,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError
-from spark_core.mark.optimized.base import MARK_FULL, is_listed
+from spark_core.optimized.base import MARK_FULL, is_listed
 from spark_core.records import reading, tables
 from spark_core.records.figures import BaseFigures, CommittedFigures, ListedFigures
 from spark_core.records.manifest import Part

@@ -10,9 +10,9 @@ from spark_core import lakegc_keys
 from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
 from spark_core.holds import Hold
 from spark_core.lakefs import NoSuchCallError
-from spark_core.mark.commits import retained_commits
 from spark_core.model import Branch, Commit, RetentionRules, RunKey
 from spark_core.records.figures import ListedFigures
+from spark_core.references.commits import retained_commits
 from spark_core.run import RunOptions
 from tests.support.figures import manifest_of
 from tests.support.memory_store import MemoryStore

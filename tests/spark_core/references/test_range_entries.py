@@ -14,9 +14,9 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError
-from spark_core.mark import range_entries
-from spark_core.mark.range_entries import read_entries, read_hashes, read_ranges
-from spark_core.mark.ranges import RANGES
+from spark_core.references import range_entries
+from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
+from spark_core.references.ranges import RANGES
 
 OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
 RELATIVE, FULL = 1, 2

@@ -8,7 +8,7 @@ import pytest
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.mark.optimized import sketches
+from spark_core.optimized import sketches
 from spark_core.records import writing
 from spark_core.records.writing import Target
 from tests.support.written_run import written_run

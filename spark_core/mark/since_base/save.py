@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow.compute as pc
 
 from spark_core import lakegc_keys
-from spark_core.mark.optimized import base
-from spark_core.mark.optimized.saved import Saved, packed
+from spark_core.optimized import base
+from spark_core.optimized.saved import Saved, packed
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.records.manifest import Part

@@ -195,7 +195,7 @@ def taken(run: Run) -> Rows | None:
         CorruptTableError: If one of their tables is damaged.
     """
     # It compiles loops, which nobody needs who only loads the code location.
-    from spark_core.mark.kept_objects import with_hashes
+    from spark_core.references.kept_objects import with_hashes
 
     keys = tables.runs(run.store, tables.POLICY_DELETIONS.folder)
     stored = [reading.load_table(run.store, tables.POLICY_DELETIONS, key) for key in keys]

@@ -17,10 +17,10 @@ from spark_core.addresses.address_hashes import Distinct, hashed
 from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
-from spark_core.mark import explanations
-from spark_core.mark.kept_objects import alive_hashes
-from spark_core.mark.optimized import sketches
-from spark_core.mark.ranges import RANGES, ROWS_HELD, TableReader
+from spark_core.optimized import sketches
+from spark_core.references import explanations
+from spark_core.references.kept_objects import alive_hashes
+from spark_core.references.ranges import RANGES, ROWS_HELD, TableReader
 from spark_core.spark.tasks import counting, interleaved
 
 # Ranges that are resolved and written together: their rows of `RANGES`, and the entries of each.

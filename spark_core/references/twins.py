@@ -31,10 +31,11 @@ from spark_core.addresses.collectable import own_name
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
-from spark_core.mark.explanations import UNREADABLE
-from spark_core.mark.heads import Heads
-from spark_core.mark.sizes import HeadEntries, are_checksums_stated
-from spark_core.mark.suspects import (
+from spark_core.records.figures import TwinFigures
+from spark_core.references.explanations import UNREADABLE
+from spark_core.references.heads import Heads
+from spark_core.references.sizes import HeadEntries, are_checksums_stated
+from spark_core.references.suspects import (
     ANY,
     DISHONEST,
     KEYS,
@@ -50,7 +51,6 @@ from spark_core.mark.suspects import (
     suspects_of,
     with_contents,
 )
-from spark_core.records.figures import TwinFigures
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, numbers_of
 from spark_core.spark.rows import Rows, filtered, is_among

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from spark_core import graveler
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError, sentences
-from spark_core.mark.commits import tables_prefix
-from spark_core.mark.ranges import TableReader
+from spark_core.references.commits import tables_prefix
+from spark_core.references.ranges import TableReader
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import run_tasks

@@ -23,11 +23,8 @@ from spark_core.lakefs import (
     read_retained,
     walk_refs,
 )
-from spark_core.mark import heads
-from spark_core.mark.explanations import METARANGES
-from spark_core.mark.heads import Heads
-from spark_core.mark.optimized import base
 from spark_core.model import Refs, RetentionRules
+from spark_core.optimized import base
 from spark_core.records import tables
 from spark_core.records.figures import (
     DUMP,
@@ -40,6 +37,9 @@ from spark_core.records.figures import (
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
+from spark_core.references import heads
+from spark_core.references.explanations import METARANGES
+from spark_core.references.heads import Heads
 from spark_core.retention import Expiry
 from spark_core.run import Run, chain
 

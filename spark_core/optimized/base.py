@@ -23,9 +23,9 @@ from spark_core.errors import (
     LakegcError,
     NotFoundError,
 )
-from spark_core.mark.optimized import saved as saved_information
-from spark_core.mark.optimized.saved import Saved
 from spark_core.model import RunKey
+from spark_core.optimized import saved as saved_information
+from spark_core.optimized.saved import Saved
 from spark_core.plain_text import span_text
 from spark_core.records import confirmation, reading, tables
 from spark_core.records.figures import (

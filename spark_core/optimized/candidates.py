@@ -20,7 +20,7 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
-from spark_core.mark.optimized.base import MARK_FULL, Base, went_whole
+from spark_core.optimized.base import MARK_FULL, Base, went_whole
 from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable

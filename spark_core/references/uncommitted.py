@@ -17,13 +17,13 @@ from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.lakefs.answer_types import PreparedUncommitted
 from spark_core.lakefs.scans import DiffsRead
-from spark_core.mark.kept_objects import alive_hashes
-from spark_core.mark.second_look import SCAN, Parts
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable, read_part
 from spark_core.records.writing import Draft, Source
+from spark_core.references.kept_objects import alive_hashes
+from spark_core.references.second_look import SCAN, Parts
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore

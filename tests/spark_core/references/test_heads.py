@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from spark_core.errors import NotFoundError, PermissionDeniedError
-from spark_core.mark import heads
-from spark_core.mark.heads import Head, Heads, heads_of
 from spark_core.model import Branch, Commit, Refs, RunKey
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures
 from spark_core.records.writing import Draft
+from spark_core.references import heads
+from spark_core.references.heads import Head, Heads, heads_of
 from spark_core.run import RunOptions
 from spark_core.schemas import INSTANT
 from spark_core.storage import ObjectInfo

@@ -45,10 +45,10 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, place_among
 from spark_core.addresses.namespace import xid_time_batch
 from spark_core.errors import NotFoundError
-from spark_core.mark import explanations
-from spark_core.mark.sizes import MD5, HeadEntries, of_heads, stated_by_the_store
 from spark_core.records import reading
 from spark_core.records.reading import StoredTable
+from spark_core.references import explanations
+from spark_core.references.sizes import MD5, HeadEntries, of_heads, stated_by_the_store
 from spark_core.run import Run
 from spark_core.spark import exchange
 from spark_core.spark.exchange import (

@@ -14,8 +14,8 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
-from spark_core.mark.optimized.candidates import among
 from spark_core.model import RunKey
+from spark_core.optimized.candidates import among
 from spark_core.records import reading, tables
 from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal

@@ -26,12 +26,12 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.checks.expired import waiting_words
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import EntriesPage
-from spark_core.mark import suspects, twins
-from spark_core.mark.heads import Head, Heads
-from spark_core.mark.sizes import ENTRIES, LISTED, HeadEntries
-from spark_core.mark.suspects import OBJECTS
 from spark_core.model import Branch
 from spark_core.records.manifest import Part
+from spark_core.references import suspects, twins
+from spark_core.references.heads import Head, Heads
+from spark_core.references.sizes import ENTRIES, LISTED, HeadEntries
+from spark_core.references.suspects import OBJECTS
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
 from spark_core.spark import exchange

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import sweep
-from spark_core.mark.second_look import HIDDEN, SCAN, Parts
+from spark_core.references.second_look import HIDDEN, SCAN, Parts
 from spark_core.sweep import references_now, rounds, twins_now
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude
