@@ -25,6 +25,7 @@ REFERENCE = "reference"
 MISSING = "missing"
 EXPIRED_COMMITS = "expired"
 EXPLANATIONS = "explanations"
+FATES = "fates"
 JOURNAL = "journal"
 POLICY_DELETIONS = "policydeletions"
 

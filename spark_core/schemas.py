@@ -221,6 +221,22 @@ EXPIRED_ADDRESSES = pa.schema(
     ]
 )
 
+# What becomes of each listed object that no retained commit reaches, or that a policy takes. Key:
+# address_hash.
+FATES = pa.schema(
+    [
+        pa.field("address_hash", pa.int64(), nullable=False),
+        # A value of `fates.Fate`.
+        pa.field("fate", pa.string(), nullable=False),
+        pa.field("why", pa.string(), nullable=False),
+        # The earliest moment at which the fate could change; null where time alone changes nothing.
+        pa.field("until", INSTANT),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # Of what may go, and of what a hold, a branch or an unanswered question alone keeps.
+        pa.field("address", pa.string()),
+    ]
+)
+
 # What an object that may go was, where an expired commit had it. Key: address.
 EXPLANATIONS = pa.schema(
     [

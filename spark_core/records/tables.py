@@ -90,6 +90,8 @@ POLICY_DELETIONS = TableSpec(
     schemas.POLICY_DELETIONS,
     ("expired_addresses",),
 )
+# Made before the expired addresses, which are a selection of it.
+FATES = TableSpec("fates", lakegc_keys.FATES, schemas.FATES, EXPIRED_ADDRESSES.parents)
 # Made beside the retained commits and the expired addresses, for the words of reports.
 EXPIRED_COMMITS = TableSpec(
     "expired_commits",
@@ -111,6 +113,7 @@ ALL_TABLES = (*MARK_TABLES, DELETION_REPORT)
 BY_NAME = {spec.name: spec for spec in ALL_TABLES}
 # Including the tables that a run has only if they have rows.
 OPTIONAL_TABLES = (
+    FATES,
     REFERENCE_ADDRESSES,
     MISSING_ADDRESSES,
     EXPIRED_COMMITS,
@@ -123,6 +126,7 @@ SCHEMAS = {spec.name: spec.schema for spec in (*ALL_TABLES, *OPTIONAL_TABLES, PO
 
 # Tables that are made, and stored, while another one is: that one's manifest names them.
 ON_THE_WAY = (
+    FATES,
     MISSING_ADDRESSES,
     EXPIRED_COMMITS,
     EXPLANATIONS,
@@ -136,6 +140,7 @@ ENCLOSED_IN = {
     RETAINED_RANGES.name: COMMITTED_ADDRESSES,
     LOOKED_UP_OBJECTS.name: COMMITTED_ADDRESSES,
     EXPLANATIONS.name: EXPIRED_ADDRESSES,
+    FATES.name: EXPIRED_ADDRESSES,
 }
 
 # Tables about a mark rather than of it: its verdict does not close them.

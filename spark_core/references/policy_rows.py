@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
@@ -19,12 +21,20 @@ from spark_core.records.figures import ExpiredFigures, PolicyFigures, SumFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, source_of
+from spark_core.spark.exchange import AnySource, Batches, source_of
 from spark_core.spark.rows import Rows, distinct
 
 # Names under which objects are staged.
 STAGED_NAMES = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("address", "branch", "path")]
+)
+
+# What goes by a policy.
+GOING = pa.schema(
+    [
+        *schemas.EXPIRED_ADDRESSES,
+        *(schemas.POLICY_EXPIRATIONS.field(name) for name in ("rule", "action", "branch", "path")),
+    ]
 )
 
 # What `spark_core.policies` writes of an object that goes although it is staged.
@@ -62,6 +72,11 @@ class PolicyRows:
     def is_small(self) -> bool:
         """Whether the driver may hold the objects."""
         return self.table.is_small
+
+    def source(self, run: Run) -> AnySource:
+        """Return the objects to be read where they are wanted: columns of `GOING`, key address."""
+        rows = reading.source_of_parts(run.store, GOING, self.table.manifest.parts)
+        return rows.through(GOING, partial(_of_rules, self.rules))
 
     def frame(self, run: Run) -> DataFrame:
         """Return the objects: columns of `schemas.EXPIRED_ADDRESSES`, key address."""
@@ -101,6 +116,11 @@ class PolicyRows:
             confirmed_at=facts["confirmed_at"],
             by_reason=left.by_reason,
         )
+
+
+def _of_rules(rules: Sequence[int], batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.is_in(batch.column("rule"), pa.array(rules, pa.int32())))
 
 
 def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
