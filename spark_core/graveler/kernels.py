@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import numba
 import numpy as np
 from numba import types
 from numba.core import cgutils
@@ -96,7 +97,7 @@ _WIDE = 16
 
 
 @intrinsic
-def copy_wide(_context: Any, source: Any, source_at: Any, target: Any, target_at: Any) -> Any:
+def _copy_wide(_context: Any, source: Any, source_at: Any, target: Any, target_at: Any) -> Any:
     """Copy 16 bytes at once; nobody checks that they lie inside the arrays."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -110,6 +111,15 @@ def copy_wide(_context: Any, source: Any, source_at: Any, target: Any, target_at
         return context.get_dummy_value()
 
     return types.void(source, source_at, target, target_at), generate
+
+
+def _copy_wide_slowly(source: Any, source_at: int, target: Any, target_at: int) -> None:
+    """Do the same where numba does not compile."""
+    target[target_at : target_at + _WIDE] = source[source_at : source_at + _WIDE]
+
+
+_config: Any = numba.config
+copy_wide: Any = _copy_wide_slowly if _config.DISABLE_JIT else _copy_wide
 
 
 @compiled
@@ -133,7 +143,7 @@ def copy(source: Bytes, source_at: int, target: Bytes, target_at: int, size: int
         return
     done = 0
     while done < size:
-        copy_wide(source, source_at + done, target, target_at + done)  # type: ignore[call-arg] # numba adds the context
+        copy_wide(source, source_at + done, target, target_at + done)
         done += _WIDE
 
 
