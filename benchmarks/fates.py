@@ -177,9 +177,13 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
     table: Any = lambda parts, beside=(): SimpleNamespace(  # noqa: E731 - two calls
         manifest=SimpleNamespace(parts=parts, beside=beside)
     )
-    target = Target(
-        store, "_lakefs/bench/decided/", writing.new_attempt(), schemas.EXPIRED_ADDRESSES
+    attempt = writing.new_attempt()
+    targets = fates.Targets(
+        Target(store, "_lakefs/bench/decided/", attempt, schemas.EXPIRED_ADDRESSES),
+        Target(store, "_lakefs/bench/fates/", attempt, schemas.FATES),
     )
+    nothing = np.empty(0, np.int64)
+    answers = fates.Answers(nothing, pa.array([], pa.string()), nothing)
     for _ in range(runs):
         before = _cpu()
         began = time.perf_counter()
@@ -188,11 +192,11 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
             Listing(run, listing),
             table(of_staged),
             table(of_committed, of_expired),
-            target=target,
-            kept=None,
-            held=holds.NONE,
+            targets=targets,
+            inputs=fates.Inputs(holds.NONE),
             words=fates.Words("expired", "never"),
         )
+        decided = fates.conclude(run, decided, answers, targets)
         sys.stdout.write(
             json.dumps(
                 {

@@ -52,8 +52,7 @@ def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata
         page: The facts of `report.make`; empty for a table after which none is made.
     """
     is_mark = manifest.table == tables.EXPIRED_ADDRESSES.name
-    listed = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest) if is_mark else None
-    found = of_table(manifest, run.options.price_per_gb_month, listed=listed)
+    found = of_table(manifest, run.options.price_per_gb_month)
     if is_mark:
         # The verdict makes it in a moment, passed or not.
         page = {"page": f"{run.store.root}{lakegc_keys.report_keys(run.key, swept=False)['html']}"}
@@ -91,22 +90,15 @@ def _after_headline(found: Metadata, page: Metadata) -> Metadata:
     return {**headline, **page, **found}
 
 
-def of_table(
-    manifest: Manifest,
-    price_per_gb_month: float | None = None,
-    *,
-    listed: ListedFigures | None = None,
-) -> Metadata:
+def of_table(manifest: Manifest, price_per_gb_month: float | None = None) -> Metadata:
     """Say of a stored table what a person asks.
 
     Args:
         manifest: Its manifest.
         price_per_gb_month: What a GB costs in a month; None to leave money out.
-        listed: Figures of the run's first table, which tell how many objects there are in all; None
-            if nobody knows them.
     """
     made = _BY_TABLE[manifest.table]
-    return made(manifest, price_per_gb_month, listed)
+    return made(manifest, price_per_gb_month)
 
 
 def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata:
@@ -206,7 +198,7 @@ def escaped(text: str) -> str:
     return visible(text).translate(_MARKDOWN)
 
 
-def _listed(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
+def _listed(manifest: Manifest, _price: float | None) -> Metadata:
     listed = ListedFigures.of(manifest)
     read = _objects(listed.objects, listed.object_bytes)
     old = _objects(listed.old_objects, listed.old_bytes)
@@ -234,7 +226,7 @@ def _inventory_words(inventory: InventoryFigures | None) -> list[str]:
     return [f"They were read from the inventory of {inventory.created_at}{old}."]
 
 
-def _staged(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
+def _staged(manifest: Manifest, _price: float | None) -> Metadata:
     staged = StagedFigures.of(manifest).staged_in_data
     return {
         "headline": _words(f"**{staged:,} staged entries** keep their objects."),
@@ -242,7 +234,7 @@ def _staged(manifest: Manifest, _price: float | None, _all: ListedFigures | None
     }
 
 
-def _committed(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
+def _committed(manifest: Manifest, _price: float | None) -> Metadata:
     figures = CommittedFigures.of(manifest)
     change = figures.change
     if change is not None:
@@ -267,10 +259,10 @@ def _committed(manifest: Manifest, _price: float | None, _all: ListedFigures | N
     }
 
 
-def _expired(manifest: Manifest, price: float | None, listed: ListedFigures | None) -> Metadata:
+def _expired(manifest: Manifest, price: float | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
     # An earlier lakegc noted no fates, so what is listed is not known from this table.
-    objects, size = engine.report.total(engine.report.fates_of(figures, listed).values())
+    objects, size = engine.report.total(engine.report.fates_of(figures).values())
     return {
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
@@ -284,7 +276,7 @@ def _expired(manifest: Manifest, price: float | None, listed: ListedFigures | No
     }
 
 
-def _deleted(manifest: Manifest, price: float | None, _all: ListedFigures | None) -> Metadata:
+def _deleted(manifest: Manifest, price: float | None) -> Metadata:
     figures = vars(DeletionFigures.of(manifest))
     outcomes = [
         (name, figures[f"{name}_objects"] or 0, figures[f"{name}_bytes"])
@@ -302,7 +294,7 @@ def _deleted(manifest: Manifest, price: float | None, _all: ListedFigures | None
     }
 
 
-def _commits(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
+def _commits(manifest: Manifest, _price: float | None) -> Metadata:
     figures = CommitsFigures.of(manifest)
     rules = figures.rules
     words = (

@@ -48,7 +48,10 @@ UNIFIED = f"{ROOT}unified/"
 CLOCK = f"{PROBE}clock"
 
 # Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
-PART = r"(?:part|_expired|_sketches|_absent|_kept)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
+PART = (
+    r"(?:part|_expired|_sketches|_absent|_waiting|_kept)"
+    r"-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
+)
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 SAVED = r"_saved\.json"
 # Names of files that are made anew whenever somebody asks: they do not say that a run is at work.

@@ -115,12 +115,7 @@ def standings(
         limits: The limits that they are compared with.
     """
     left = pc.match_substring_regex(addresses, _UPLOAD)
-    uploads = (
-        pc.replace_substring_regex(addresses, _ENDING, "") if pc.any(left).as_py() else addresses
-    )
-    named = xid_time_batch(pc.if_else(left, uploads, addresses))
-    # Arrow compares instants, but finds the later of two only among numbers.
-    times = (modified.cast(pa.int64()), named.cast(pa.int64()))
+    times = _times(addresses, modified, left)
     latest, earliest = pc.max_element_wise(*times), pc.min_element_wise(*times)
     stranger = pc.invert(given_name_batch(addresses, flat=limits.flat))
     choices = pa.StructArray.from_arrays(
@@ -134,6 +129,29 @@ def standings(
         names=[PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED],
     )
     return pc.case_when(choices, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED, CANDIDATE)
+
+
+def latest_times(addresses: pa.StringArray, modified: pa.TimestampArray) -> pa.Int64Array:
+    """Return the later of the two times of each object, in microseconds since 1970 in UTC.
+
+    Args:
+        addresses: As for `standings`.
+        modified: As for `standings`.
+    """
+    left = pc.match_substring_regex(addresses, _UPLOAD)
+    return pc.max_element_wise(*_times(addresses, modified, left))
+
+
+def _times(
+    addresses: pa.StringArray, modified: pa.TimestampArray, left: pa.BooleanArray
+) -> tuple[pa.Int64Array, pa.Int64Array]:
+    """Return both times of each object; that of its name is null where it tells none."""
+    uploads = (
+        pc.replace_substring_regex(addresses, _ENDING, "") if pc.any(left).as_py() else addresses
+    )
+    named = xid_time_batch(pc.if_else(left, uploads, addresses))
+    # Arrow compares instants, but finds the later of two only among numbers.
+    return modified.cast(pa.int64()), named.cast(pa.int64())
 
 
 def standings_of(batch: pa.RecordBatch, limits: Limits) -> pa.StringArray:

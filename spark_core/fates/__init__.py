@@ -13,7 +13,8 @@ class Fate(StrEnum):
     """What becomes of a listed object; the first that holds.
 
     `TAKEN_BY_POLICY` comes first, though only for an object that neither a hold nor its name nor
-    its age keeps, and of which the policy itself judged every name to be due.
+    its age keeps, and of which the policy itself judged every name to be due. What is not collected
+    anyway comes before what branches answer, since nobody need be asked about it.
 
     Example:
         >>> Fate("committed").sentence
@@ -31,10 +32,10 @@ class Fate(StrEnum):
     UPLOADING = "uploading"
     STRANGER = "stranger"
     INHERITED = "inherited"
-    READ_BY_BRANCH = "read_by_branch"
-    MAY_HIDE = "may_hide"
     LEFT_TO_OTHERS = "left_to_others"
     NOT_NAMED = "not_named"
+    READ_BY_BRANCH = "read_by_branch"
+    MAY_HIDE = "may_hide"
     EXPIRED = "expired"
 
     @property
@@ -55,9 +56,9 @@ _SENTENCES = {
     Fate.HELD: "held by name",
     Fate.UNSAFE_NAME: "has a name that is never collected",
     Fate.YOUNG: "unreachable, but younger than the cutoff",
-    Fate.UPLOADING: "may be a part of an upload that goes on (`longest_upload_days`)",
-    Fate.STRANGER: 'lakeFS did not give its name (`strangers = "keep"`)',
-    Fate.INHERITED: 'older than the repository (`inherited = "keep"`)',
+    Fate.UPLOADING: "of an upload that may still go on (longest_upload_days)",
+    Fate.STRANGER: 'a name that lakeFS does not give (strangers = "keep")',
+    Fate.INHERITED: 'older than the repository (inherited = "keep")',
     Fate.READ_BY_BRANCH: "identical content uploaded again: a branch reads from it",
     Fate.MAY_HIDE: "may be such a re-upload, and was not checked",
     Fate.LEFT_TO_OTHERS: "unreachable, and left to a run that collects all",

@@ -7,21 +7,22 @@ hold.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core import holds, schemas
-from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError
+from spark_core.fates import Fate
 from spark_core.mark import fates, inventory
 from spark_core.mark.deleted_before import deleted_before
-from spark_core.mark.fates import Decided, Words
+from spark_core.mark.fates import NAMED, Answers, Decided, Inputs, Targets, Words
+from spark_core.mark.missing import Missing, missing_of, written_since
 from spark_core.mark.since_base.audit import audit
 from spark_core.mark.since_base.brought_back import only_in_expired_commits
 from spark_core.mark.since_base.save import save
@@ -38,14 +39,12 @@ from spark_core.records.figures import (
     ListedFigures,
     ReferenceFigures,
 )
-from spark_core.records.manifest import Manifest
+from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
 from spark_core.references import explanations, policy_rows, twins
 from spark_core.references.heads import Heads
-from spark_core.references.kept_objects import with_hashes
-from spark_core.references.policy_rows import PolicyRows
 from spark_core.references.ranges import TableReader, entries_of_heads
 from spark_core.references.sizes import (
     ADDRESSES,
@@ -56,32 +55,20 @@ from spark_core.references.sizes import (
     absent,
     are_sizes_stated,
     compared,
-    named_since,
     of_heads,
-    sizes_of_later,
 )
-from spark_core.references.suspects import OBJECTS, said_of
+from spark_core.references.suspects import said_of
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
-from spark_core.spark.exchange import AnySource, JoinedSource, source_of
-from spark_core.spark.rows import (
-    Rows,
-    as_frame,
-    count,
-    distinct,
-    least,
-    selected,
-    together,
-    within,
-    without,
-)
+from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
 from spark_core.spark.session import surfacing_errors
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
 UNREACHABLE = "in no retained commit, and not staged"
 
-NAMED_MISSING = 20
+# What heads and staged entries reach.
+_LIVE = pa.schema([schemas.COMMITTED_ADDRESSES.field(name) for name in ("address_hash", "address")])
 
 # Rows of table 5 that the driver of an optimized run holds.
 HELD_ROWS = 100_000
@@ -89,10 +76,10 @@ HELD_ROWS = 100_000
 
 @surfacing_errors()
 def expired_addresses(run: Run, mark: Mark) -> Draft:
-    """Subtract what is alive from what is old: the objects that may go.
+    """Decide about every listed object, and name those that may go.
 
-    The subtraction uses a 64-bit hash of the address. A collision can only keep an object, never
-    let one go. A run that verifies a mark of lakeFS's own job makes the same subtraction, and then
+    Objects and references meet by 64-bit hashes of addresses. A collision can only keep an object,
+    never let one go. A run that verifies a mark of lakeFS's own job decides in the same way, and
     lets go only what that mark names too.
 
     Args:
@@ -100,7 +87,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         mark: Tables 1 to 4.
 
     Returns:
-        Columns of `schemas.EXPIRED_ADDRESSES`, key address.
+        Columns of `schemas.EXPIRED_ADDRESSES`, key address. The table `fates` lies beside it.
 
     Raises:
         ChainError: If the tables were not made one after the other in the safe order.
@@ -110,58 +97,28 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     began = run.begin(tables.EXPIRED_ADDRESSES)
     chain.require_unbroken(run, [table.manifest for table in mark.all])
     inventory.require_named_once(run, mark.slices)
-    named = _reference_addresses(run, mark.slices)
-    by_policy = policy_rows.of_mark(run, mark.all)
-    had_none = not CommitsFigures.of(mark.commits.manifest).holds
-    held = holds.load(run.store, was_empty=had_none)
-    words = _words(mark)
-    where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
-    target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
-    listing = of_mark(run, mark.slices, mark.committed)
+    attempt = writing.new_attempt()
+    targets = Targets(
+        Target(
+            run.store,
+            tables.folder(tables.EXPIRED_ADDRESSES, run.key),
+            attempt,
+            schemas.EXPIRED_ADDRESSES,
+        ),
+        Target(
+            run.store,
+            tables.folder(tables.FATES, run.key),
+            attempt,
+            schemas.FATES,
+            holds=writing.HELD_BYTES,
+        ),
+    )
 
-    def write() -> tuple[Decided, Decided, dict[str, Any], Sequence[Manifest]]:
-        decided = fates.decide(
-            run,
-            listing,
-            mark.uncommitted,
-            mark.committed,
-            target=target,
-            kept=replace(target, name="_kept") if saves(run) else None,
-            held=held,
-            words=words,
-        )
-        left, of_policy, more = _without_hidden(
-            run, mark, decided, named, target, listing=listing, by_policy=by_policy
-        )
-        if left is not decided:
-            left.kept = decided.kept + left.kept
-        explained = explanations.store(
-            run,
-            writing.parts_of(left.receipts),
-            mark.all,
-            [address for _, address, *_ in left.sums.largest],
-            at_most=min(listing.driver_rows, HELD_ROWS),
-        )
-        left.sums.explain(explained.named)
-        if by_policy is not None and of_policy is not None:
-            more["policy"] = by_policy.figures(of_policy.sums.figures)
-            left.merge(of_policy)
-        if listing.comparable is None:
-            expired = writing.parts_of(left.receipts)
-            more["audit"] = audit(
-                run,
-                mark.uncommitted,
-                mark.committed,
-                expired,
-                partial(only_in_expired_commits, run, mark.commits),
-            )
-            more["deleted_before"] = deleted_before(run, expired)
-        enclosed = () if explained.manifest is None else (explained.manifest,)
-        return decided, left, {**more, **explained.figures}, enclosed
+    def write() -> _Made:
+        return writing.removed_on_failure(targets.fates, lambda: _made(run, mark, targets, began))
 
-    decided, left, more, enclosed = writing.removed_on_failure(target, write)
-
-    figures = _figures(decided, left, held, words, more, by_policy=by_policy)
+    made = writing.removed_on_failure(targets.expired, write)
+    figures = made.figures
     begun_from = ListedFigures.of(mark.slices.manifest).base
     if begun_from is not None:
         live = max(begun_from.live_objects, figures.live_objects)
@@ -171,67 +128,183 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             run,
             mark.all,
             figures,
-            expired=writing.parts_of(left.receipts),
-            kept=writing.parts_of(left.kept),
+            expired=writing.parts_of(made.decided.expired),
+            fates=made.fates.manifest.parts,
         )
         figures = replace(figures, saved=digest)
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        Written(target.attempt, left.receipts, left.kept, is_all=left is decided),
+        Written(attempt, made.decided.expired, is_all=True),
         began,
         parents=[table.manifest for table in mark.all],
         figures=lambda _, __: figures,
-        encloses=enclosed,
+        encloses=made.enclosed,
     )
 
 
-def _figures(
-    decided: Decided,
-    left: Decided,
-    held: holds.Holds,
-    words: Words,
-    more: Mapping[str, Any],
-    *,
-    by_policy: PolicyRows | None,
-) -> ExpiredFigures:
-    """Add up what was decided of all objects, and what is left of those that may go.
+@dataclass(frozen=True)
+class _Made:
+    """What an attempt made.
 
-    Args:
-        decided: The fates of all objects.
-        left: The objects that may go, without those that a branch may read unseen.
-        held: The holds.
-        words: Why an object may go.
-        more: Figures of other steps, by name.
-        by_policy: What a policy names although entries lead to it; None for nothing.
+    Attributes:
+        decided: The decision.
+        fates: The table `fates`.
+        figures: Figures of table 5.
+        enclosed: Manifests of the tables beside it.
     """
-    unreachable = tuple(
-        of[rule.CANDIDATE] + of[fates.HELD] for of in (decided.objects, decided.size_bytes)
+
+    decided: Decided
+    fates: StoredTable
+    figures: ExpiredFigures
+    enclosed: Sequence[Manifest]
+
+
+def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
+    """Decide, ask branches, decide again, and say what came of it."""
+    named, by_policy = _reference_addresses(run, mark.slices), policy_rows.of_mark(run, mark.all)
+    had_none = not CommitsFigures.of(mark.commits.manifest).holds
+    held = holds.load(run.store, was_empty=had_none)
+    words, listing = _words(mark), of_mark(run, mark.slices, mark.committed)
+    decided = fates.decide(
+        run,
+        listing,
+        mark.uncommitted,
+        mark.committed,
+        inputs=Inputs(
+            held,
+            due=None if by_policy is None else by_policy.source(run).through(NAMED, _due),
+            named=None if named is None else _named(named),
+            collects_unreachable=run.options.collects != "policies",
+        ),
+        targets=targets,
+        words=words,
     )
+    missing = missing_of(run, mark, listing, decided.missing)
+    heads, figures = _compared(run, mark, listing, decided, missing)
+    found = twins.NONE
+    # If no object is left to go, none can be the twin of an entry.
+    if heads is not None and decided.waiting_parts:
+        found = _twins(
+            run,
+            mark,
+            heads,
+            fates.source_of_waiting(run, decided),
+            staged_names=None if by_policy is None else by_policy.staged_names(run),
+            # What a policy names has entries of heads as well, which need not say the same.
+            said=said_of(run, mark.committed) if by_policy is None else None,
+        )
+    decided = fates.conclude(run, decided, _answers(found), targets)
+    stored = run.keep(
+        Draft(
+            tables.FATES,
+            Written(targets.fates.attempt, decided.fates, is_all=True),
+            began,
+            parents=[table.manifest for table in mark.all],
+            is_enclosed=True,
+        )
+    )
+    expired = writing.parts_of(decided.expired)
+    explained = explanations.store(
+        run,
+        expired,
+        mark.all,
+        [address for _, address, *_ in decided.sums.largest],
+        at_most=min(listing.driver_rows, HELD_ROWS),
+    )
+    decided.sums.explain(explained.named)
+    more = {
+        **missing.figures,
+        **figures,
+        **explained.figures,
+        **_history(run, mark, listing, expired),
+    }
     if by_policy is not None:
-        fates.name_by_policy(decided, by_policy.total, by_policy.staged)
-    return ExpiredFigures(
-        unreachable_objects=unreachable[0],
-        unreachable_bytes=unreachable[1],
-        kept_by_setting={
-            setting: AmountFigures(objects=decided.objects[fate], bytes=decided.size_bytes[fate])
-            for fate, setting in rule.KEPT_BY_SETTING.items()
-        },
-        fates={
-            fate: (decided.objects[fate], decided.size_bytes[fate])
-            for fate in decided.objects
-            if decided.objects[fate]
-        },
-        holds=held.figures,
-        held_objects=decided.objects[fates.HELD],
-        held_bytes=decided.size_bytes[fates.HELD],
-        reasons_complete=words.otherwise != UNREACHABLE,
-        live_objects=decided.live,
-        missing_objects=decided.missing
-        - more.get("missing_by_policy", 0)
-        - more.get("since_inventory", 0),
-        other_sizes=decided.other_sizes,
-        **more,
-        **vars(left.sums.figures),
+        more["policy"] = by_policy.figures(decided.taken.figures)
+    if named is not None:
+        more["reference"] = _reference_figures(named, decided)
+    return _Made(
+        decided,
+        stored,
+        ExpiredFigures(
+            by_fate={
+                fate: (decided.objects[fate], decided.size_bytes[fate])
+                for fate in Fate
+                if decided.objects[fate]
+            },
+            not_read=_not_read(ListedFigures.of(mark.slices.manifest), decided),
+            policy_only=None if run.options.collects != "policies" else True,
+            holds=held.figures,
+            reasons_complete=words.otherwise != UNREACHABLE,
+            live_objects=decided.live,
+            other_sizes=decided.other_sizes,
+            twins=found.figures,
+            **more,
+            **vars(decided.sums.figures),
+        ),
+        [manifest for manifest in (stored.manifest, explained.manifest) if manifest is not None],
+    )
+
+
+def _history(run: Run, mark: Mark, listing: Listing, expired: Sequence[Part]) -> Mapping[str, Any]:
+    """Compare a full run with what optimized runs and sweeps before it did."""
+    if listing.comparable is not None:
+        return {}
+    only_expired = partial(only_in_expired_commits, run, mark.commits)
+    return {
+        "audit": audit(run, mark.uncommitted, mark.committed, expired, only_expired),
+        "deleted_before": deleted_before(run, expired),
+    }
+
+
+def _not_read(listed: ListedFigures, decided: Decided) -> AmountFigures | None:
+    """Return what an optimized run left to the decision of the one that it begins from."""
+    if listed.base is None:
+        return None
+    return AmountFigures(
+        objects=max(0, listed.all_objects - sum(decided.objects.values())),
+        bytes=max(0, listed.all_bytes - sum(decided.size_bytes.values())),
+    )
+
+
+def _due(batches: Batches) -> Batches:
+    """Bring what goes by a policy into the columns of `fates.NAMED`."""
+    for batch in batches:
+        address = batch.column("address")
+        columns = [hashed(address), address, batch.column("reason")]
+        yield pa.record_batch(columns, schema=NAMED)
+
+
+def _named(named: marks.Addresses) -> AnySource:
+    """Return what a mark of lakeFS's own job names: columns of `fates.NAMED`."""
+    rows = source_of(named.frame.where("address IS NOT NULL"), ADDRESSES)
+    return rows.through(NAMED, _by_mark)
+
+
+def _by_mark(batches: Batches) -> Batches:
+    for batch in batches:
+        address = batch.column("address")
+        columns = [hashed(address), address, pa.nulls(batch.num_rows, pa.string())]
+        yield pa.record_batch(columns, schema=NAMED)
+
+
+def _answers(found: twins.Twins) -> Answers:
+    """Bring the answers of branches into the form that decides."""
+    hashes = hashed(found.live["address"].combine_chunks())
+    order = pc.sort_indices(hashes)
+    paths = found.live["head_path"].combine_chunks().take(order)
+    return Answers(hashes.take(order).to_numpy(), paths, found.undecided)
+
+
+def _reference_figures(named: marks.Addresses, decided: Decided) -> ReferenceFigures:
+    """Say what a mark of lakeFS's own job names, and what lakegc would let go without it."""
+    eligible = (Fate.EXPIRED, Fate.NOT_NAMED)
+    return ReferenceFigures(
+        mark_id=named.mark.mark_id,
+        cutoff_time=named.mark.summary.cutoff_time,
+        num_deleted_objects=named.mark.summary.num_deleted_objects,
+        parts={part.key: part.sha256 for part in named.parts},
+        eligible_objects=sum(decided.objects[fate] for fate in eligible),
+        eligible_bytes=sum(decided.size_bytes[fate] for fate in eligible),
     )
 
 
@@ -247,131 +320,35 @@ def _words(mark: Mark) -> Words:
     return Words(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
 
 
-def _without_hidden(
-    run: Run,
-    mark: Mark,
-    decided: Decided,
-    named: marks.Addresses | None,
-    target: Target,
-    *,
-    listing: Listing,
-    by_policy: PolicyRows | None,
-) -> tuple[Decided, Decided | None, dict[str, Any]]:
-    """Take out objects that a branch may read unseen, and those that the other mark does not name.
-
-    The server's scan does not show everything that a branch may read from.
-
-    Returns:
-        The unreachable objects that are left, those that go by a policy, and figures by name.
-    """
-    heads, figures = _compared(run, mark, listing, decided, any_policy=by_policy is not None)
-    if run.options.collects == "policies":
-        figures, decided = {**figures, "policy_only": True}, Decided()
-    parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
-    held_rows = min(listing.driver_rows, HELD_ROWS)
-    is_small = reading.are_small(parts, held_rows)
-
-    def rows_of_candidates() -> Rows:
-        return reading.rows_of_parts(lambda: run.spark, run.store, schema, parts, at_most=held_rows)
-
-    policy = None if by_policy is None else by_policy.frame(run)
-    # If no object is left to go, none can be the twin of an entry.
-    found = twins.NONE
-    if heads is not None and (parts or policy is not None):
-        both: list[AnySource] = [reading.source_of_parts(run.store, OBJECTS, parts)]
-        if policy is not None:
-            # Such an object can be linked from where it is seen at any time, however old it is.
-            linked = policy.withColumn("last_modified", sf.lit(run.now()))
-            both.append(source_of(linked, OBJECTS))
-        found = _twins(
-            run,
-            mark,
-            heads,
-            JoinedSource(both),
-            staged_names=None if by_policy is None else by_policy.staged_names(run),
-            # What a policy names has entries of heads as well, which need not say the same.
-            said=said_of(run, mark.committed) if by_policy is None else None,
-        )
-    more: dict[str, Any] = {**figures, "twins": found.figures}
-    left, kept = decided, None
-    if found.keeps_any:
-        candidates = rows_of_candidates()
-        kept = found.without_twins(candidates)
-        left = fates.write_again(run, kept, target, is_small=is_small)
-        if saves(run):
-            hidden = without(candidates, kept, "address")
-            aside = replace(target, name="_kept")
-            left.kept = fates.write_again(run, hidden, aside, is_small=is_small).receipts
-    of_policy = None
-    if by_policy is not None and policy is not None:
-        of_policy = fates.write_again(
-            run, found.without_twins(policy), target, is_small=by_policy.is_small
-        )
-    if named is not None:
-        rows = rows_of_candidates() if kept is None else kept
-        left, more["reference"] = _within_other_mark(
-            run, named, left, rows, target, is_small=is_small
-        )
-    return left, of_policy, more
-
-
-def _within_other_mark(
-    run: Run,
-    named: marks.Addresses,
-    left: Decided,
-    kept: Rows,
-    target: Target,
-    *,
-    is_small: bool,
-) -> tuple[Decided, ReferenceFigures]:
-    """Leave out objects that a mark of lakeFS's own job does not name.
-
-    Args:
-        run: The run.
-        named: What that mark names.
-        left: The unreachable objects ...
-        kept: ... and their rows.
-        target: Where the others are written.
-        is_small: Whether the driver writes them.
-    """
-    objects, size_bytes = left.sums.total
-    figures = ReferenceFigures(
-        mark_id=named.mark.mark_id,
-        cutoff_time=named.mark.summary.cutoff_time,
-        num_deleted_objects=named.mark.summary.num_deleted_objects,
-        parts={part.key: part.sha256 for part in named.parts},
-        eligible_objects=objects,
-        eligible_bytes=size_bytes,
-    )
-    rows = as_frame(run.spark, kept).transform(marks.within(named.frame))
-    return fates.write_again(run, rows, target, is_small=is_small), figures
-
-
 def _compared(
-    run: Run, mark: Mark, listing: Listing, decided: Decided, *, any_policy: bool
+    run: Run, mark: Mark, listing: Listing, decided: Decided, missing: Missing
 ) -> tuple[HeadEntries | None, Mapping[str, Any]]:
     """Compare the entries of heads with the store.
 
     Returns:
         The entries (None if nobody asks for them), and figures by name.
     """
-    missing, later, figures = _missing(run, mark, listing, decided)
     compares = saves(run) and run.store.tells_content
-    if not (compares or any_policy or writing.parts_of(decided.receipts)):
-        return None, figures
+    if not (compares or decided.waiting_parts):
+        return None, {}
     is_said = decided.other_sizes > 0 or _sizes_were_said(run)
-    heads = _heads(run, mark, listing, missing, later=later, are_sizes_said=is_said)
-    if compares:
-        heads, agree = _checksums_compared(heads, figures)
-        figures = {**figures, "checksums_agree": agree}
-    return heads, figures
+    heads = _heads(run, mark, listing, missing, are_sizes_said=is_said)
+    if not compares:
+        return heads, {}
+    is_taken = bool(missing.figures.get("missing_by_policy"))
+    heads, agree = _checksums_compared(heads, is_taken=is_taken)
+    return heads, {"checksums_agree": agree}
 
 
-def _checksums_compared(heads: HeadEntries, figures: Mapping[str, Any]) -> tuple[HeadEntries, bool]:
+def _checksums_compared(heads: HeadEntries, *, is_taken: bool) -> tuple[HeadEntries, bool]:
     """Compare the checksums that entries of heads give with those of their objects.
 
     The run after this one compares only what is new then. So an entry without an object does not
     agree: nobody would compare it, should its object come back.
+
+    Args:
+        heads: The entries.
+        is_taken: Whether a policy took the object of any.
 
     Returns:
         The entries with what was found, and whether each has an object, was compared with it by
@@ -380,8 +357,7 @@ def _checksums_compared(heads: HeadEntries, figures: Mapping[str, Any]) -> tuple
     if not heads.are_compared:
         return heads, False
     found = compared(heads)
-    is_lost = found.any_absent or bool(figures.get("missing_by_policy"))
-    agree = not found.are_checksums_said and not is_lost
+    agree = not (found.are_checksums_said or found.any_absent or is_taken)
     return replace(heads, are_checksums_said=found.are_checksums_said), agree
 
 
@@ -389,9 +365,8 @@ def _heads(
     run: Run,
     mark: Mark,
     listed: Listing,
-    missing: Rows | None,
+    missing: Missing,
     *,
-    later: Rows | None,
     are_sizes_said: bool,
 ) -> HeadEntries:
     """Compare the entries of heads with the store; objects written since are not missing.
@@ -400,15 +375,15 @@ def _heads(
         run: The run.
         mark: Tables 1 to 4.
         listed: The objects that were listed.
-        missing: As `_missing` returns it.
-        later: As `_missing` returns it.
+        missing: What heads reach without a listed object.
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
-    lost = None
-    if missing is not None:
+    lost, later = None, missing.later
+    entries: AnySource
+    if missing.stored is not None:
+        entries = reading.source_of_parts(run.store, ADDRESSES, missing.stored.manifest.parts)
         if later is None:
-            later = _written_since(run, listed, mark.slices.manifest.reading_began, missing)
-        entries = source_of(missing, ADDRESSES)
+            later = written_since(run, listed, mark.slices.manifest.reading_began, entries)
         lost = absent(lambda: run.spark, entries, source_of(later, ADDRESSES))
 
     def rows() -> AnySource:
@@ -479,13 +454,6 @@ def _twins(
     )
 
 
-def _written_since(run: Run, listing: Listing, instant: datetime, missing: Rows) -> Rows:
-    """List the slices of missing addresses (address) that may have got their object since then."""
-    since = instant - run.options.longest_upload - run.options.max_clock_skew
-    objects = reading.source_of_parts(run.store, ADDRESSES, listing.parts)
-    return sizes_of_later(run, named_since(since, source_of(missing, ADDRESSES)), objects)
-
-
 def _sizes_were_said(run: Run) -> bool:
     """Say whether the base of an optimized run found an entry that gives another size."""
     begun_from = base.of(run)
@@ -517,82 +485,3 @@ def _mark_words(mark_id: object) -> str:
         if mark_id is None
         else f"mark {mark_id} of the reference job"
     )
-
-
-def _missing(
-    run: Run, mark: Mark, listing: Listing, decided: Decided
-) -> tuple[Rows | None, Rows | None, Mapping[str, Any]]:
-    """Name the addresses that heads and staged entries reach below `data/` without a listed object.
-
-    Some are missing for good reasons, such as staged keys that never existed. If many are missing,
-    the listing is of another place or broke off (safety 5). The missing addresses are stored as a
-    small table of their own. What a sweep took by a retention policy is not missing.
-
-    An inventory lacks what was written after it. Such an object is not missing if the store has it
-    now. Only names that the server gave since then are looked for: if the inventory does not cover
-    `data/`, the older ones show it.
-
-    Returns:
-        The missing addresses (column address; None if there are none), the objects in the slices of
-        those that were written since an inventory (columns of `sizes_of_later`; None if the store
-        was listed), and figures by name.
-    """
-    if not decided.missing:
-        return None, None, {"missing_named": ()}
-    taken, figures = policy_rows.taken(run), dict[str, Any]()
-    later = None
-    listed = listing.rows_of(["address_hash"])
-    missing = without(listing.compared(_live(run, mark)), listed, "address_hash")
-    if taken is not None:
-        figures["missing_by_policy"] = count(within(missing, taken, "address_hash"))
-        if figures["missing_by_policy"] == decided.missing:
-            return None, None, {"missing_named": (), **figures}
-        missing = without(missing, taken, "address_hash")
-    since = ListedFigures.of(mark.slices.manifest).since
-    if since is not None:
-        later = _written_since(run, listing, since, missing)
-        there = with_hashes(later)
-        written = within(missing, there, "address_hash")
-        figures["since_inventory"] = count(distinct(written, ["address_hash"]))
-        if figures["since_inventory"] + figures.get("missing_by_policy", 0) == decided.missing:
-            return None, later, {"missing_named": (), **figures}
-        missing = without(missing, there, "address_hash")
-    stored = run.keep(
-        Draft(
-            tables.MISSING_ADDRESSES,
-            selected(missing, ["address"]),
-            run.now(),
-            parents=[table.manifest for table in mark.all],
-        )
-    )
-    missing = stored.rows(lambda: run.spark)
-    return (
-        missing,
-        later,
-        {
-            **figures,
-            "missing_named": least(missing, "address", NAMED_MISSING),
-            # Shown to people, and part of the manifest, so that the verdict names it.
-            "missing_table": f"{run.store.root}{tables.folder(tables.MISSING_ADDRESSES, run.key)}",
-            "missing_manifest": stored.manifest.sha256,
-        },
-    )
-
-
-def _live(run: Run, mark: Mark) -> Rows:
-    """Return what heads and staged entries reach below `data/`: address, address_hash, each once.
-
-    Where executors hold one of the tables, they hold the result.
-    """
-    columns = ["address", "address_hash"]
-    reached = mark.committed.rows(lambda: run.spark, [*columns, "is_live"])
-    staged = mark.uncommitted.rows(lambda: run.spark, columns)
-    if isinstance(reached, pa.Table):
-        reached = reached.filter(reached["is_live"])
-    else:
-        reached = reached.where("is_live")
-    if isinstance(staged, pa.Table):
-        staged = staged.filter(pc.starts_with(staged["address"], "data/"))
-    else:
-        staged = staged.where(sf.col("address").startswith("data/"))
-    return distinct(together([selected(reached, columns), staged]), columns)

@@ -382,7 +382,7 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
         saved,
         run,
     )
-    parts = [*left, *saved.kept]
+    parts = [*left, *saved.fates]
     for spec in (tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS, tables.RETAINED_RANGES):
         manifest = base.table(spec).manifest
         # Stored sketches lie where they were made. The first file of each run goes first.

@@ -20,11 +20,13 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
+from spark_core.fates import Fate
 from spark_core.optimized.base import MARK_FULL, Base, went_whole
 from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+from spark_core.spark.exchange import Batches
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
 
@@ -38,6 +40,10 @@ _DRIVER_ROWS = 200_000
 _STAGED_ROWS = 25_000_000
 
 # A candidate whose slice is not listed. The hash is that of the address.
+# Fates of what may go as soon as its only keeper is gone, and outcomes of what is left of a plan.
+_CARRIED = pa.array([Fate.HELD.value, Fate.READ_BY_BRANCH.value, Fate.MAY_HIDE.value])
+_STILL_THERE = pa.array(["kept", "refused", "failed"])
+
 CANDIDATES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -226,7 +232,7 @@ def _listed(slices: StoredTable) -> tuple[Any, Any]:
 
 def _carried(run: Run, base: Base) -> pa.Table:
     """Return what the base named and nobody deleted, and what it kept for another cause."""
-    kept = _addresses(run, base.saved.kept, schemas.EXPIRED_ADDRESSES)
+    kept = _addresses(run, base.saved.fates, schemas.FATES, "fate", _CARRIED)
     try:
         report = base.deletions()
     except ChainError:
@@ -234,26 +240,35 @@ def _carried(run: Run, base: Base) -> pa.Table:
     else:
         if went_whole(report):
             return kept
-        gone = pa.array(["deleted", "already_gone"])
-        named = _addresses(run, report.manifest.parts, schemas.DELETION_REPORT, without=gone)
+        parts = report.manifest.parts
+        named = _addresses(run, parts, schemas.DELETION_REPORT, "outcome", _STILL_THERE)
     return pa.concat_tables([kept, named])
 
 
 def _addresses(
-    run: Run, parts: Sequence[Part], schema: pa.Schema, *, without: pa.Array | None = None
+    run: Run,
+    parts: Sequence[Part],
+    schema: pa.Schema,
+    column: str | None = None,
+    values: pa.Array | None = None,
 ) -> pa.Table:
-    columns = ["address"] if without is None else ["address", "outcome"]
+    """Read addresses: of the rows of which a column has one of some values, or of all."""
+    columns = ["address", *(() if column is None else (column,))]
     wanted = pa.schema([schema.field(name) for name in columns])
-    batches = []
-    for part in parts:
-        for batch in reading.read_part(run.store, wanted, part):
-            some = batch
-            if without is not None:
-                is_gone = pc.is_in(batch.column("outcome"), without)
-                some = batch.filter(pc.invert(is_gone))
-            names = some.column("address").cast(pa.string())
-            batches.append(pa.record_batch([names, hashed(names)], schema=CANDIDATES))
-    return pa.Table.from_batches(batches, CANDIDATES)
+    rows = reading.source_of_parts(run.store, wanted, parts)
+    found = rows.each(lambda: run.spark, partial(_chosen, column, values))
+    return pa.Table.from_batches([batch for some in found for batch in some], CANDIDATES)
+
+
+def _chosen(column: str | None, values: pa.Array | None, batches: Batches) -> list[pa.RecordBatch]:
+    found = []
+    for batch in batches:
+        some = batch
+        if column is not None:
+            some = batch.filter(pc.is_in(batch.column(column), values))
+        names = some.column("address").cast(pa.string())
+        found.append(pa.record_batch([names, hashed(names)], schema=CANDIDATES))
+    return found
 
 
 def _listed_by(base: Base, names: pa.StringArray) -> pa.BooleanArray:

@@ -45,7 +45,7 @@ class Saved(OfAMark):
             their heads, and the retained ranges with their sketches are tables of this run; the
             missing addresses are, if there are any.
         expired: Files of the expired addresses.
-        kept: Files of objects that only a hold keeps.
+        fates: Files of the table `fates`: of what a hold or a branch keeps it has the addresses.
         manifests: Table name -> its manifest as stored. A large one is only where it was stored.
         files: Key of a small file of these tables -> its bytes in base 64.
         objects: Objects of the whole namespace.
@@ -57,9 +57,10 @@ class Saved(OfAMark):
             nobody has confirmed yet.
     """
 
-    # Sketches of the first format had fingerprints of addresses. The second named no files.
-    FORMAT: ClassVar[int] = 3
-    FORMATS: ClassVar[tuple[int, ...]] = (3,)
+    # Sketches of the first format had fingerprints of addresses. The second named no files, and the
+    # third not those of fates.
+    FORMAT: ClassVar[int] = 4
+    FORMATS: ClassVar[tuple[int, ...]] = (4,)
     CALLED: ClassVar[str] = "what a lakegc mark saved for the next"
 
     repository: str
@@ -80,7 +81,7 @@ class Saved(OfAMark):
     checksums_agree: Flag
     blocked_by: Names
     expired: Parts
-    kept: Parts
+    fates: Parts
     manifests: Mapping[str, str]
     files: Mapping[str, str]
 

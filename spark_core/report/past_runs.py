@@ -26,7 +26,6 @@ from spark_core.records.figures import (
     Collects,
     DeletionFigures,
     ExpiredFigures,
-    ListedFigures,
 )
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
@@ -270,7 +269,7 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> Past
         expired_objects=verdict.expired_objects,
         expired_bytes=expired.expired_bytes,
         collects=expired.collects,
-        fates=fates_of(expired, None if slices is None else ListedFigures.of(slices)),
+        fates=fates_of(expired),
         deleted_before=_amount(expired.deleted_before),
         outcomes={} if swept is None else outcomes_of(swept),
         restored=(len(back), sum(back)),

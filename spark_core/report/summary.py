@@ -14,6 +14,7 @@ from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.expired import waiting_words
 from spark_core.errors import ChainError, VerdictError
+from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
 from spark_core.records import confirmation, tables
@@ -28,7 +29,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
-from spark_core.report.fates import MAY_GO, WORDS, fates_of
+from spark_core.report.fates import MAY_GO, WORDS, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
@@ -48,6 +49,8 @@ from spark_core.run.options_and_defaults import OPTIONS
 from spark_core.spark.session import surfacing_errors
 
 NAMED = 100
+
+_MAY_GO = frozenset(fate.value for fate in Fate if fate.may_go)
 
 
 def of_mark(run: Run) -> Report:
@@ -69,16 +72,19 @@ def of_mark(run: Run) -> Report:
     run = run.as_decided(listed)
     expired = stored["expired_addresses"].manifest
     figures = ExpiredFigures.of(expired)
-    if figures.fates is None:
+    if figures.by_fate is None:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was marked by an earlier lakegc, which did not "
             "note the fate of each object",
             "Mark again under a new run key.",
         )
-    groups = {
+    amounts = fates_of(figures)
+    kept = {
         WORDS[fate]: Group(WORDS[fate], *amount)
-        for fate, amount in fates_of(figures, listed).items()
+        for fate, amount in amounts.items()
+        if fate not in _MAY_GO
     }
+    may_go = Group(MAY_GO, *total(amount for fate, amount in amounts.items() if fate in _MAY_GO))
     by_age = _of(figures.by_age)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
@@ -89,14 +95,14 @@ def of_mark(run: Run) -> Report:
         place=run.store.root,
         cutoff=run.cutoff,
         mark=expired.sha256,
-        listed=_total("listed", list(groups.values())),
-        expired=groups.get(MAY_GO, Group(MAY_GO, 0, 0)),
+        listed=_total("listed", [may_go, *kept.values()]),
+        expired=may_go,
         by_reason=_by_size(_of(figures.by_reason)),
         by_age=tuple(
             by_age[name] for name in (*(label for _, label in AGES), OLDEST) if name in by_age
         ),
         by_slice=_top_slices(figures),
-        kept=_by_size({name: group for name, group in groups.items() if name != MAY_GO}),
+        kept=_by_size(kept),
         commits=_commits(stored["retained_commits"]),
         largest=tuple(
             Named(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from spark_core.addresses.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
+from spark_core.fates import Fate
 from spark_core.json_and_toml import read_json
 from spark_core.plain_text import bytes_text, counted
 
@@ -28,9 +29,9 @@ __all__ = [
 
 # The report's names for objects that nothing refers to and only a setting keeps.
 KEPT_BY_SETTING = {
-    STRANGER: 'a name that lakeFS does not give (strangers = "keep")',
-    INHERITED: 'older than the repository (inherited = "keep")',
-    UPLOAD: "of an upload that may still go on (longest_upload_days)",
+    STRANGER: Fate.STRANGER.sentence,
+    INHERITED: Fate.INHERITED.sentence,
+    UPLOAD: Fate.UPLOADING.sentence,
 }
 
 _WAY_ON = (

@@ -1,5 +1,6 @@
 """What a person asks of an asset is its first metadata."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from lakegc_dagster import headlines
 from lakegc_dagster.metadata import above, counters_metadata
 from spark_core.records import tables
 from spark_core.records.figures import (
+    AmountFigures,
     BaseFigures,
     ChangeFigures,
     CommittedFigures,
@@ -34,7 +36,7 @@ EXPIRED = ExpiredFigures(
     expired_objects=1_200,
     expired_bytes=3_000_000_000,
     by_reason=(("in no commit", 200, 1), ("past <b>its</b> retention", 1_000, 2_999_999_999)),
-    fates={"candidate": (1_200, 3_000_000_000), "committed": (800, 1_000_000_000)},
+    by_fate={"expired": (1_200, 3_000_000_000), "committed": (800, 1_000_000_000)},
     twins=TwinFigures(),
 )
 
@@ -249,11 +251,12 @@ def test_a_full_run_says_why_it_is_one_where_it_might_have_been_another():
 
 
 def test_the_share_that_may_go_is_that_of_the_namespace_whatever_was_listed():
-    mark = manifest(tables.EXPIRED_ADDRESSES, EXPIRED)
-    told = headlines.of_table(mark, listed=listed(base=BASE.facts()))
+    unread = AmountFigures(objects=8_000, bytes=4_000_000_000)
+    told = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, replace(EXPIRED, not_read=unread)))
     assert "of 10,000 objects (8.0 GB)." in told["headline"].value
     assert told["share_of_bytes"].value == 0.375
-    assert headlines.of_table(mark, listed=listed())["share_of_bytes"].value == 0.75
+    whole = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, EXPIRED))
+    assert whole["share_of_bytes"].value == 0.75
 
 
 def test_the_ranges_that_an_optimized_run_did_not_read_are_counted():

@@ -22,7 +22,7 @@ def save(
     figures: ExpiredFigures,
     *,
     expired: Sequence[Part],
-    kept: Sequence[Part],
+    fates: Sequence[Part],
 ) -> str | None:
     """Store what a mark saves; it is stored before the table whose manifest names it.
 
@@ -31,7 +31,7 @@ def save(
         mark: Tables 1 to 4.
         figures: Figures of table 5.
         expired: Files of table 5.
-        kept: Files of objects that only a hold keeps.
+        fates: Files of the table `fates`.
 
     Returns:
         Digest of the document; None if no run may begin from this one.
@@ -44,7 +44,7 @@ def save(
     found = [run.load(tables.RETAINED_RANGES), commits, staged]
     if figures.missing_manifest is not None:
         found.append(run.load(tables.MISSING_ADDRESSES))
-    manifests, files = packed(run.store, found, (*kept, *expired))
+    manifests, files = packed(run.store, found, (*fates, *expired))
     begun_from = base.of(run)
     saved = Saved(
         repository=run.repository.id,
@@ -69,7 +69,7 @@ def save(
         checksums_agree=figures.checksums_agree is True,
         blocked_by=listed.blocked_by or (),
         expired=tuple(expired),
-        kept=tuple(kept),
+        fates=tuple(fates),
         manifests=manifests,
         files=files,
     )

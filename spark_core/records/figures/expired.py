@@ -121,13 +121,10 @@ class ExpiredFigures(SumFigures):
     """Figures of `expired_addresses`.
 
     Attributes:
-        unreachable_objects: Listed objects that nothing reaches and that are old enough.
-        unreachable_bytes: Their bytes.
-        kept_by_setting: What each setting keeps.
-        fates: Objects and bytes of each fate; None: an earlier lakegc did not note them.
+        by_fate: Objects and bytes of each fate (a value of `fates.Fate`) that any listed object
+            has; they add up to the listed objects. None: an earlier lakegc did not note them.
+        not_read: Objects that an optimized run did not read; None for a full run.
         holds: Holds of the namespace.
-        held_objects: Objects that a hold keeps.
-        held_bytes: Their bytes.
         reasons_complete: Whether the reasons tell apart what was never committed.
         live_objects: Objects below `data/` that heads and staged entries reach.
         missing_objects: Those of them that were not listed.
@@ -157,13 +154,9 @@ class ExpiredFigures(SumFigures):
             none, and in an optimized run, which does not look for them.
     """
 
-    unreachable_objects: int = 0
-    unreachable_bytes: int = 0
-    kept_by_setting: Mapping[str, AmountFigures] = field(default_factory=dict)
-    fates: Mapping[str, tuple[int, int]] | None = field(default=None, metadata=LEFT_OUT)
+    by_fate: Mapping[str, tuple[int, int]] | None = field(default=None, metadata=LEFT_OUT)
+    not_read: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
     holds: tuple[HoldFigures, ...] = ()
-    held_objects: int = 0
-    held_bytes: int = 0
     reasons_complete: bool = False
     live_objects: int
     missing_objects: int

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -9,22 +10,25 @@ import pyarrow as pa
 import pytest
 
 from spark_core import holds, schemas
-from spark_core.addresses.candidates import CANDIDATE, YOUNG, standing
+from spark_core.addresses.candidates import standing
 from spark_core.errors import IncompleteReadError
+from spark_core.fates import Fate
 from spark_core.mark import fates
 from spark_core.mark.expired_sums import Sums
-from spark_core.mark.fates import Words
+from spark_core.mark.fates import NAMED, Answers, Inputs, Targets, Words
 from spark_core.model import RunKey
 from spark_core.optimized.listing import Comparable, Listing
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import BaseFigures
 from spark_core.records.writing import Target
 from spark_core.spark import exchange
+from spark_core.spark.exchange import source_of
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
 pytestmark = pytest.mark.spark
 
 WORDS = Words("expired", "never")
+NOBODY = Answers(np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64))
 
 
 @pytest.fixture(params=["by the driver", "by executors"])
@@ -36,28 +40,39 @@ def run(request, tmp_path, spark, monkeypatch):
     return written_run(tmp_path, spark=spark)
 
 
-def _decide(written, *, held=holds.NONE, comparable=None):
+def _decide(written, *, held=holds.NONE, comparable=None, answers=NOBODY, **inputs):
     run = written.run
     stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
-    target = Target(run.store, "_lakefs/picked/", writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
+    attempt = writing.new_attempt()
+    targets = Targets(
+        Target(run.store, "_lakefs/picked/", attempt, schemas.EXPIRED_ADDRESSES),
+        Target(run.store, "_lakefs/fates/", attempt, schemas.FATES),
+    )
     decided = fates.decide(
         run,
         Listing(run, stored[tables.NAMESPACE_SLICES].manifest.parts, comparable),
         stored[tables.UNCOMMITTED_ADDRESSES],
         stored[tables.COMMITTED_ADDRESSES],
-        target=target,
-        kept=None,
-        held=held,
+        inputs=Inputs(held, **inputs),
+        targets=targets,
         words=WORDS,
     )
-    parts = writing.parts_of(decided.receipts)
-    rows = [
+    decided = fates.conclude(run, decided, answers, targets)
+    assert not [key for key in writing_left(run) if "_waiting" in key]
+    return decided, _rows(run, decided.expired, schemas.EXPIRED_ADDRESSES)
+
+
+def writing_left(run):
+    return [key for batch in run.store.list("_lakefs/picked/") for key in batch["key"].to_pylist()]
+
+
+def _rows(run, receipts, schema):
+    return [
         row
-        for part in parts
-        for batch in reading.read_part(run.store, schemas.EXPIRED_ADDRESSES, part)
+        for part in writing.parts_of(receipts)
+        for batch in reading.read_part(run.store, schema, part)
         for row in batch.to_pylist()
     ]
-    return decided, rows
 
 
 def test_fates_are_those_of_plain_sets(run):
@@ -84,32 +99,112 @@ def test_fates_are_those_of_plain_sets(run):
         else standing(address, modified, run.run.limits)
         for address, (_, modified) in listed.items()
     }
+    wanted = {name: "expired" if fate == "candidate" else fate for name, fate in wanted.items()}
     assert {fate: count for fate, count in decided.objects.items() if count} == Counter(
         wanted.values()
     )
-    assert {wanted[row["address"]] for row in rows} == {CANDIDATE}
     assert sorted(row["address"] for row in rows) == sorted(
-        name for name, fate in wanted.items() if fate == CANDIDATE
+        name for name, fate in wanted.items() if fate == "expired"
     )
+    stored = {row["address_hash"]: row for row in _rows(run.run, decided.fates, schemas.FATES)}
+    assert {hashed: row["fate"] for hashed, row in stored.items()} == {
+        hash_of(name): fate for name, fate in wanted.items() if fate != "committed"
+    }
+    waits = run.run.key.instant - run.run.limits.cutoff
+    for name, fate in wanted.items():
+        if fate != "committed":
+            size, modified = listed[name]
+            row = stored[hash_of(name)]
+            assert row["size_bytes"] == size
+            assert row["until"] == (modified + waits if fate == "young" else None)
+            assert row["address"] == (name if fate == "expired" else None)
     assert all((row["size_bytes"], row["last_modified"]) == listed[row["address"]] for row in rows)
     sizes = Counter()
     for address, fate in wanted.items():
         sizes[fate] += listed[address][0]
     assert {fate: size for fate, size in decided.size_bytes.items() if size} == sizes
     # Staged entries count as live, committed ones only where a head has them.
-    assert (decided.live, decided.missing) == (len(staged), 1)
-    assert decided.sums.total == (len(rows), sizes[CANDIDATE])
+    assert (decided.live, _missing(decided)) == (len(staged), [hash_of("data/lost/two")])
+    assert decided.sums.total == (len(rows), sizes["expired"])
     assert {row["reason"] for row in rows} == {"never"}
 
 
+def _missing(decided):
+    return sorted(int(each) for some in decided.missing for each in some)
+
+
 def test_what_a_hold_keeps_is_counted_apart(run):
+    """Holds come before age: what is young and held stays when it is old."""
     run.mark({"data/a/held": (3, OLD), "data/a/goes": (4, OLD), "data/a/young": (5, NOW)})
     run.run.store.put("data/a/held", b"abc")
     holds.add(run.run, "one", "address", "data/a/held", who="ann", why="")
     decided, rows = _decide(run, held=holds.load(run.run.store))
     assert [row["address"] for row in rows] == ["data/a/goes"]
-    assert +decided.objects == Counter({CANDIDATE: 1, fates.HELD: 1, YOUNG: 1})
-    assert decided.size_bytes[fates.HELD] == 3
+    assert +decided.objects == Counter({Fate.EXPIRED: 1, Fate.HELD: 1, Fate.YOUNG: 1})
+    assert decided.size_bytes[Fate.HELD] == 3
+    stored = {row["fate"]: row for row in _rows(run.run, decided.fates, schemas.FATES)}
+    assert stored["held"]["why"] == "hold one: address data/a/held"
+    assert stored["held"]["address"] == "data/a/held"
+
+
+def _named(*rows):
+    columns = [
+        [hash_of(hashed) for hashed, _, _ in rows],
+        *zip(*[row[1:] for row in rows], strict=True),
+    ]
+    return source_of(pa.table([pa.array(column) for column in columns], schema=NAMED), NAMED)
+
+
+def test_what_a_policy_names_goes_although_it_is_committed(run):
+    run.mark(
+        {"data/a/due": (3, OLD), "data/a/young": (4, NOW), "data/a/other": (5, OLD)},
+        committed=["data/a/due", "data/a/young", "data/a/other"],
+    )
+    due = _named(("data/a/due", "data/a/due", "rule"), ("data/a/young", "data/a/young", "rule"))
+    decided, rows = _decide(run, due=due)
+    assert [(row["address"], row["reason"]) for row in rows] == [("data/a/due", "rule")]
+    assert +decided.objects == Counter({Fate.TAKEN_BY_POLICY: 1, Fate.COMMITTED: 2})
+    assert decided.taken.total == (1, 3)
+    keeps = replace(NOBODY, unanswered=np.array([hash_of("data/a/due")]))
+    decided, rows = _decide(run, due=due, answers=keeps)
+    assert (rows, +decided.objects) == ([], Counter({Fate.COMMITTED: 3}))
+
+
+def test_a_name_of_another_object_of_one_hash_lets_nothing_go(run):
+    """The bytes of addresses decide where a hash could let an object go."""
+    run.mark({"data/a/live": (3, OLD), "data/a/x": (4, OLD)}, committed=["data/a/live"])
+    _, rows = _decide(run, due=_named(("data/a/live", "data/b/due", "rule")))
+    assert [row["address"] for row in rows] == ["data/a/x"]
+    decided, rows = _decide(run, named=_named(("data/a/x", "data/b/named", None)))
+    assert (rows, decided.objects[Fate.NOT_NAMED]) == ([], 1)
+
+
+def test_a_run_keeps_to_the_mark_that_it_was_given(run):
+    run.mark({"data/a/x": (3, OLD), "data/a/y": (4, OLD), "data/a/z": (5, NOW)})
+    decided, rows = _decide(run, named=_named(("data/a/x", "data/a/x", None)))
+    assert [row["address"] for row in rows] == ["data/a/x"]
+    assert +decided.objects == Counter({Fate.EXPIRED: 1, Fate.NOT_NAMED: 1, Fate.YOUNG: 1})
+
+
+def test_a_run_that_leaves_what_nothing_reaches_to_others_lets_none_of_it_go(run):
+    run.mark({"data/a/x": (3, OLD), "data/a/y": (4, OLD)}, staged=["data/a/y"])
+    decided, rows = _decide(run, collects_unreachable=False)
+    assert (rows, +decided.objects) == ([], Counter({Fate.LEFT_TO_OTHERS: 1, Fate.STAGED: 1}))
+
+
+def test_what_branches_answer_keeps_objects_and_is_noted(run):
+    run.mark({"data/a/read": (3, OLD), "data/a/unasked": (4, OLD), "data/a/x": (5, OLD)})
+    answers = Answers(
+        np.array([hash_of("data/a/read")]),
+        pa.array(["a/path"]),
+        np.array([hash_of("data/a/unasked")]),
+    )
+    decided, rows = _decide(run, answers=answers)
+    assert [row["address"] for row in rows] == ["data/a/x"]
+    assert decided.size_bytes == {Fate.READ_BY_BRANCH: 3, Fate.MAY_HIDE: 4, Fate.EXPIRED: 5}
+    stored = {row["fate"]: row for row in _rows(run.run, decided.fates, schemas.FATES)}
+    assert stored["read_by_branch"]["why"].endswith(": a/path")
+    assert stored["may_hide"]["address"] == "data/a/unasked"
 
 
 def test_an_object_that_is_listed_twice_goes_or_stays_as_one(run):
@@ -119,7 +214,7 @@ def test_an_object_that_is_listed_twice_goes_or_stays_as_one(run):
     rows = [row for batch in whole.batches() for row in batch.to_pylist()] * 2
     run._keep(tables.NAMESPACE_SLICES, rows, **whole.manifest.facts)
     decided, found = _decide(run)
-    assert (decided.objects[CANDIDATE], len(found)) == (2, 2)
+    assert (decided.objects[Fate.EXPIRED], len(found)) == (2, 2)
 
 
 def test_two_objects_of_one_hash_are_kept_where_one_of_them_is_and_end_no_mark(run):
@@ -210,10 +305,11 @@ def test_references_that_meet_no_listed_object_are_left_out_and_change_nothing(
     monkeypatch.setattr(fates, "_MOST_HELD", 0)
     whole, again = _decide(run, comparable=comparable)
     assert sorted(map(str, again)) == sorted(map(str, rows))
-    for name in ("objects", "size_bytes", "live", "missing", "other_sizes", "references"):
+    for name in ("objects", "size_bytes", "live", "other_sizes", "references"):
         assert getattr(found, name) == getattr(whole, name)
+    assert _missing(found) == _missing(whole)
     assert found.references == 23 + 622
-    assert (found.live, found.missing) == (21, 1)
+    assert (found.live, len(_missing(found))) == (21, 1)
 
 
 def test_references_that_got_lost_before_they_met_the_listing_end_the_mark(run, monkeypatch):
