@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import AddressError, ChainError, LakegcError, NotFoundError, SettingsError
@@ -19,8 +19,7 @@ from spark_core.lakefs.entries import just_before
 from spark_core.records import tables
 from spark_core.references.explanations import UNREADABLE
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import frame_of
+from spark_core.spark.exchange import Batches
 
 _SCHEME = "lakefs://"
 
@@ -150,7 +149,7 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
         # An import or a link may have taken the place of the object that is wanted back.
         with suppress(NotFoundError, AddressError):
             at_ref = address_of(run, wanted)
-        if at_ref is not None and _let_go(run, at_ref):
+        if at_ref is not None and _of_those_let_go(run, [at_ref]):
             return [at_ref]
     earlier, unread = _explained_before(run, path)
     try:
@@ -191,19 +190,14 @@ def _explained_before(run: Run, path: str) -> tuple[list[str], int]:
     return _of_those_let_go(run, list(dict.fromkeys(named))), unread
 
 
-@surfacing_errors()
 def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
-    """Return those of some addresses that a run let go, in their order."""
-    addresses = pa.table({"address": pa.array(named, pa.string())})
+    """Return those of some addresses that a run let go, in their order.
+
+    If the table was pruned, the deletion report shows it.
+    """
     for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT) if named else ():
         with suppress(*UNREADABLE):
-            stored, columns = run.load(spec), ["address"]
-            if stored.is_small:
-                let_go = {row for batch in stored.batches(columns) for row in batch[0].to_pylist()}
-            else:
-                asked = frame_of(run.spark, addresses)
-                both = stored.frame(run.spark, columns).join(asked, on="address", how="left_semi")
-                let_go = set(both.toArrow()["address"].to_pylist())
+            let_go = rows_of(run, spec, named)
             return [address for address in named if address in let_go]
     return []
 
@@ -221,14 +215,6 @@ def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
         f"{found}; {missed}" if missed else found,
         f"`lakegc explain {run.repository.id} PATH` says what became of one object.",
     )
-
-
-def _let_go(run: Run, address: str) -> bool:
-    """Say whether a run let an object go; if the table was pruned, the deletion report shows it."""
-    for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT):
-        with suppress(*UNREADABLE):
-            return bool(rows_of(run, spec, [address]))
-    return False
 
 
 def _without_paths(run: Run, wanted: str, problem: LakegcError) -> NotFoundError:
@@ -307,21 +293,20 @@ def _objects(count: int) -> str:
     return f"{count:,} object{'' if count == 1 else 's'}"
 
 
-@surfacing_errors()
 def _elsewhere(run: Run, folder: str) -> int:
     """Count the objects with several paths whose newest one is outside a folder."""
-    stored, columns = run.load(tables.EXPLANATIONS), ["path", "other_paths"]
-    if not stored.is_small:
-        outside = ~sf.col("path").startswith(folder) & (sf.col("other_paths") > 0)
-        return stored.frame(run.spark, columns).where(outside).count()
+    named = run.load(tables.EXPLANATIONS).source(["path", "other_paths"])
+    return sum(named.each(lambda: run.spark, partial(_outside, folder)))
+
+
+def _outside(folder: str, batches: Batches) -> int:
     found = 0
-    for batch in stored.batches(columns):
+    for batch in batches:
         outside = pc.invert(pc.starts_with(batch.column("path"), folder))
         found += pc.sum(pc.and_(outside, pc.greater(batch.column("other_paths"), 0))).as_py() or 0
     return found
 
 
-@surfacing_errors()
 def let_go_under(run: Run, path: str) -> list[str]:
     """Return the addresses of the objects of a path that a run let go, by its explanations.
 
@@ -339,21 +324,20 @@ def let_go_under(run: Run, path: str) -> list[str]:
         NotFoundError: If its explanations were pruned.
         CorruptTableError: If a file of them is damaged.
     """
-    stored = run.load(tables.EXPLANATIONS)
-    columns = ["address", "path", "committed_at"]
-    is_folder = path.endswith("/")
-    if stored.is_small:
-        rows = []
-        for batch in stored.batches(columns):
-            paths = batch.column("path")
-            own = pc.starts_with(paths, path) if is_folder else pc.equal(paths, path)
-            rows += batch.filter(own).to_pylist()
-    else:
-        name = sf.col("path")
-        own = name.startswith(path) if is_folder else name == sf.lit(path)
-        rows = stored.frame(run.spark, columns).where(own).toArrow().to_pylist()
+    named = run.load(tables.EXPLANATIONS).source(["address", "path", "committed_at"])
+    found = named.each(lambda: run.spark, partial(_under, path))
+    rows = [row for some in found for row in some]
     rows.sort(key=lambda row: (row["committed_at"], row["address"]), reverse=True)
     return [row["address"] for row in rows]
+
+
+def _under(path: str, batches: Batches) -> list[dict[str, Any]]:
+    has = pc.starts_with if path.endswith("/") else pc.equal
+    return [
+        row
+        for batch in batches
+        for row in batch.filter(has(batch.column("path"), path)).to_pylist()
+    ]
 
 
 def _ref_and_path(run: Run, wanted: str) -> tuple[str, str]:

@@ -8,30 +8,42 @@ deleted since. Hidden entries (`hidden_entries`) are not looked for, so answers 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
 
 from spark_core import graveler, holds, retention
 from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import hashed
 from spark_core.explain.read_before import require_full
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import counted
 from spark_core.records import tables
+from spark_core.records.figures import Groups
 from spark_core.references.commits import read_commits, tables_prefix
 from spark_core.references.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
 from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import TableReader, tasks_of
+from spark_core.report.fates import total
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import interleaved, read_partitions, run_tasks
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    Exchange,
+    JoinedSource,
+    Sent,
+    Source,
+    numbers_of,
+    source_of,
+)
+from spark_core.spark.tasks import interleaved, run_tasks
 
 DAYS = (1, 3, 7, 14, 21, 30, 60, 90)
 # Days from now for which the rules of now are asked.
@@ -39,11 +51,15 @@ AHEAD = (7, 30)
 TOP = 10
 
 _METARANGES_OF_A_TASK = 32
-# Sums that the driver takes: folders at the top times answers. Beyond that, no folders are shown.
-_MOST_SUMS, _TOO_MANY = 200_000, "(more than can be shown)"
 NEVER_COMMITTED = "(never committed)"
 
+# Level of an object that no commit has, and the number of its branch.
+_IN_NO_COMMIT = -1
+# In so many tasks sums are added up by name, and each task finds those with most bytes.
+_TASKS_OF_SUMS = 8
 _KEEPER, _FOLDER, _BRANCH = "keeper", "folder", "branch"
+_HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
+_CANDIDATES = _HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
 # Later than any date that a rule of now can keep a commit to.
 _FAR = timedelta(days=300 * 365)
 
@@ -64,8 +80,8 @@ class Freed:
     name: str
     objects: int
     size_bytes: int
-    by_prefix: tuple[tuple[str, int, int], ...]
-    by_branch: tuple[tuple[str, int, int], ...]
+    by_prefix: Groups
+    by_branch: Groups
 
 
 @dataclass(frozen=True)
@@ -128,7 +144,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     prefix = tables_prefix(run)
     found = read_commits(run, prefix)
     questions = _questions(run, found.refs, found.rules, days, rules)
-    names, keepers = _keepers(found.refs, found.rules, run.now())
+    branches, keepers = _keepers(found.refs, found.rules, run.now())
     reader = TableReader.of(run, prefix)
     metaranges: dict[str, list[int]] = {}
     for commit in found.refs.commits.values():
@@ -137,47 +153,64 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
             before = metaranges.get(commit.metarange_id, [0] * len(own))
             metaranges[commit.metarange_id] = list(map(max, before, own))
     ranges = _ranges(run, reader, metaranges, len(questions))
-    staged = run.load(tables.UNCOMMITTED_ADDRESSES).frame(run.spark, ["address_hash"])
-    candidates = slices.frame(
-        run.spark, ["address", "address_hash", "size_bytes", "standing"]
-    ).where(sf.col("standing") == rule.CANDIDATE)
-    deleted = _deleted_since(run)
-    listed = candidates.join(staged, on="address_hash", how="left_anti")
-    if deleted is not None:
-        listed = listed.join(deleted, on="address", how="left_anti")
-    entries = _entries(run, reader, ranges, len(questions))
-    found_sums = _sums(listed, entries, len(questions), len(names))
-    swept = (0, 0) if deleted is None else _swept(candidates, deleted)
-    return _answers(run, found_sums, questions, names, swept, asked_at=asked_at)
+    listed = slices.source(["address_hash", "size_bytes", "standing"])
+    sources: dict[str, AnySource] = {
+        "candidates": listed.through(_CANDIDATES, _candidates),
+        "staged": run.load(tables.UNCOMMITTED_ADDRESSES).source(["address_hash"]),
+        "deleted": _deleted_since(run),
+        "entries": _entries(run, reader, ranges, len(questions)),
+    }
+    names = [name for question in questions for name in question.names]
+    asked = [
+        (_level(at), number)
+        for at, question in enumerate(questions)
+        for number in range(len(question.names))
+    ]
+    schema = _sums_schema(len(questions))
+    free = partial(_free, [*asked, (_level(0), _IN_NO_COMMIT)])
+    swept, freed = Exchange(
+        sources, partial(_sums, len(questions), len(branches)), schema, free
+    ).run(lambda: run.spark, threads=run.options.read_threads)
+    # No task has sums where there is no candidate.
+    freed.append(free(0, schema.empty_table()))
+    *answers, never = (_freed(some, branches) for some in zip(*freed, strict=True))
+    return WhatIf(
+        run.repository.id,
+        str(run.key),
+        (never.objects, never.size_bytes),
+        total(swept),
+        tuple(replace(one, name=name) for one, name in zip(answers, names, strict=True)),
+        run.options.price_per_gb_month,
+        asked_at,
+    )
 
 
-def _deleted_since(run: Run) -> DataFrame | None:
-    """Return the addresses that sweeps of this run and of later ones have deleted: one column.
+def _candidates(batches: Batches) -> Batches:
+    for batch in batches:
+        is_candidate = pc.equal(batch.column("standing"), rule.CANDIDATE)
+        yield batch.filter(is_candidate).select(_CANDIDATES.names)
+
+
+def _deleted_since(run: Run) -> AnySource:
+    """Return the hashes of the addresses that sweeps of this run and of later ones have deleted.
 
     What was restored since counts as deleted until the next mark lists it.
     """
-    found = None
+    found: list[AnySource] = [source_of(_HASHES.empty_table(), _HASHES)]
     for key in tables.runs(run.store, tables.DELETION_REPORT.folder):
         if key < run.key:
             continue
-        try:
+        # A sweep that did not end has no report yet.
+        with suppress(*UNREADABLE):
             stored = replace(run, key=key).load(tables.DELETION_REPORT)
-        except UNREADABLE:
-            # A sweep that did not end has no report yet.
-            continue
-        gone = stored.frame(run.spark, ["address", "outcome"]).where(
-            sf.col("outcome").isin("deleted", "already_gone")
-        )
-        found = gone if found is None else found.unionByName(gone)
-    return None if found is None else found.select("address")
+            found.append(stored.source(["address", "outcome"]).through(_HASHES, _gone))
+    return JoinedSource(found)
 
 
-@surfacing_errors()
-def _swept(candidates: DataFrame, deleted: DataFrame) -> tuple[int, int]:
-    sums = candidates.join(deleted, on="address", how="left_semi").agg(
-        sf.count("*").alias("objects"), sf.sum("size_bytes").alias("size_bytes")
-    )
-    return _total(sums.toArrow())
+def _gone(batches: Batches) -> Batches:
+    for batch in batches:
+        is_gone = pc.is_in(batch.column("outcome"), value_set=pa.array(["deleted", "already_gone"]))
+        yield pa.record_batch([hashed(batch.column("address").filter(is_gone))], schema=_HASHES)
 
 
 def _keepers(
@@ -316,16 +349,23 @@ def _read_metaranges(
     return _highest([pa.Table.from_batches(batches, _range_schema(questions))], questions)
 
 
-def _entries(run: Run, reader: TableReader, ranges: pa.Table, questions: int) -> DataFrame:
+def _entries(run: Run, reader: TableReader, ranges: pa.Table, questions: int) -> Source[pa.Table]:
     """Read every range: address_hash, its folder at the top, and the numbers of each entry."""
-    schema = _schema(
-        questions, pa.field("address_hash", pa.int64()), pa.field(_FOLDER, pa.string())
+    schema = _schema(questions, *_HASHES, pa.field(_FOLDER, pa.string()))
+    return Source(
+        schema,
+        tasks_of(ranges, run.options.range_partitions),
+        pc.sum(ranges["count"]).as_py() or 0,
+        partial(_read_ranges, reader, schema),
+        _known,
     )
-    tasks = tasks_of(ranges, run.options.range_partitions)
-    rows = pc.sum(ranges["count"]).as_py() or 0
-    return read_partitions(
-        run.spark, schema, tasks, partial(_read_ranges, reader, schema), rows=rows
-    )
+
+
+def _known(entries: pa.Table) -> pa.Table:
+    """Make one row of the entries of each hash."""
+    how = [(_FOLDER, "min"), *((name, "max") for name in entries.column_names[2:])]
+    found = entries.group_by("address_hash").aggregate(how)
+    return found.rename_columns(entries.column_names).cast(entries.schema)
 
 
 def _read_ranges(
@@ -350,88 +390,90 @@ def _read_ranges(
     yield from interleaved(ranges.to_pylist(), read, threads=reader.threads)
 
 
-@surfacing_errors()
-def _sums(listed: DataFrame, entries: DataFrame, questions: int, branches: int) -> pa.Table:
-    """Sum up the objects by their levels, once by folder and once by branch.
+def _sums_schema(questions: int) -> pa.Schema:
+    kind, name = pa.field("kind", pa.string()), pa.field("name", pa.string())
+    levels = [pa.field(_level(at), pa.int64()) for at in range(questions)]
+    counts = [pa.field("objects", pa.int64()), pa.field("size_bytes", pa.int64())]
+    return pa.schema([kind, name, *levels, *counts])
+
+
+def _sums(questions: int, branches: int, bucket: Mapping[str, pa.Table]) -> Sent[tuple[int, int]]:
+    """Sum up the objects of a bucket by their levels, once by folder and once by branch.
 
     Returns:
-        Columns kind (`folder` or `branch`), name (of a branch its number; null for what no commit
-        has), the levels, objects and size_bytes.
+        Objects and bytes that are deleted already; and columns of `_sums_schema`, those of a name
+        for the same task. The name of a branch is its number.
     """
-    levels = [_level(at) for at in range(questions)]
-    known = entries.groupBy("address_hash").agg(
-        sf.min(_FOLDER).alias(_FOLDER),
-        *(sf.max(name).alias(name) for name in _numbers(questions)),
+    candidates = bucket["candidates"]
+    hashes = candidates["address_hash"]
+    is_deleted, is_staged = (
+        pc.is_in(hashes, value_set=bucket[name]["address_hash"].combine_chunks())
+        for name in ("deleted", "staged")
     )
-    branch = (sf.col(_KEEPER) % branches).cast("string")
-    both = sf.array(
-        sf.struct(sf.lit(_FOLDER).alias("kind"), sf.col(_FOLDER).alias("name")),
-        sf.struct(sf.lit(_BRANCH).alias("kind"), branch.alias("name")),
+    swept = candidates.filter(is_deleted)
+    listed = candidates.filter(pc.invert(pc.or_(is_deleted, is_staged)))
+    known = listed.join(_known(bucket["entries"]), "address_hash", join_type="left outer")
+    keeper = numbers_of(known[_KEEPER].fill_null(_IN_NO_COMMIT))
+    branch = pa.array(np.where(keeper < 0, keeper, keeper % branches)).cast(pa.string())
+    levels = [known[_level(at)].fill_null(_IN_NO_COMMIT) for at in range(questions)]
+    schema = _sums_schema(questions)
+    sums = pa.concat_tables(
+        pa.table([pa.repeat(kind, known.num_rows), names, *levels, known["size_bytes"]], columns)
+        .group_by(columns[:-1])
+        .aggregate([([], "count_all"), ("size_bytes", "sum")])
+        .rename_columns(schema.names)
+        .cast(schema)
+        for kind, names in (
+            (_FOLDER, known[_FOLDER].fill_null(NEVER_COMMITTED)),
+            (_BRANCH, branch),
+        )
+        for columns in ([name for name in schema.names if name != "objects"],)
     )
-    counted = sf.count("*").alias("objects"), sf.sum("size_bytes").alias("size_bytes")
-    sums = (
-        listed.join(known, on="address_hash", how="left")
-        .select(sf.explode(both).alias("group"), *levels, "size_bytes")
-        .groupBy("group.kind", "group.name", *levels)
-        .agg(*counted)
+    task = pa.array(numbers_of(hashed(sums["name"].combine_chunks())) % _TASKS_OF_SUMS)
+    return Sent(
+        (swept.num_rows, pc.sum(swept["size_bytes"]).as_py() or 0),
+        {number: sums.filter(pc.equal(task, number)) for number in range(_TASKS_OF_SUMS)},
     )
-    told = sums.limit(_MOST_SUMS + 1).toArrow()
-    if told.num_rows > _MOST_SUMS:
-        added = [sf.sum(name).alias(name) for name in ("objects", "size_bytes")]
-        told = sums.groupBy("kind", sf.lit(_TOO_MANY).alias("name"), *levels).agg(*added).toArrow()
-    return told
 
 
-def _answers(
-    run: Run,
-    sums: pa.Table,
-    questions: Sequence[_Question],
-    branches: Sequence[str],
-    swept: tuple[int, int],
-    *,
-    asked_at: datetime,
-) -> WhatIf:
-    by_folder, by_branch = (
-        sums.filter(pc.equal(sums["kind"], kind)) for kind in (_FOLDER, _BRANCH)
-    )
-    named = {str(at): name for at, name in enumerate(branches)}
+def _free(asked: Sequence[tuple[str, int]], _number: int, sums: pa.Table) -> list[Freed]:
+    """Say what would be free of all objects of some folders, and of all of some branches.
+
+    Args:
+        asked: For each answer the level that decides, and the highest one that is not retained.
+        sums: All sums of those names: columns of `_sums_schema`.
+    """
+    kinds = [sums.filter(pc.equal(sums["kind"], kind)) for kind in (_FOLDER, _BRANCH)]
     answers = []
-    for at, question in enumerate(questions):
-        for number, name in enumerate(question.names):
-            free = _free(by_folder, _level(at), number)
-            branch_rows = tuple(
-                (named.get(told, told), objects, size_bytes)
-                for told, objects, size_bytes in _grouped(_free(by_branch, _level(at), number))
-            )
-            answers.append(Freed(name, *_total(free), tuple(_grouped(free)), branch_rows))
-    never = by_folder.filter(pc.is_null(by_folder[_level(0)]))
-    return WhatIf(
-        run.repository.id,
-        str(run.key),
-        _total(never),
-        swept,
-        tuple(answers),
-        run.options.price_per_gb_month,
-        asked_at,
-    )
+    for level, most in asked:
+        free = [some.filter(pc.less_equal(some[level], most)) for some in kinds]
+        counts = (pc.sum(free[0][name]).as_py() or 0 for name in ("objects", "size_bytes"))
+        answers.append(Freed("", *counts, *map(_largest, free)))
+    return answers
 
 
-def _free(sums: pa.Table, level: str, number: int) -> pa.Table:
-    """Choose what these rules do not retain: a higher level than their number is retained."""
-    return sums.filter(pc.less_equal(pc.fill_null(sums[level], 0), number))
-
-
-def _grouped(free: pa.Table) -> list[tuple[str, int, int]]:
+def _largest(free: pa.Table) -> Groups:
     """Sum up by name: those with most bytes."""
-    at = free.schema.get_field_index("name")
     by_name = (
-        free.set_column(at, "name", pc.fill_null(free["name"], NEVER_COMMITTED))
-        .group_by("name")
+        free.group_by("name")
         .aggregate([("objects", "sum"), ("size_bytes", "sum")])
         .sort_by([("size_bytes_sum", "descending"), ("name", "ascending")])
     )
-    return [tuple(row.values()) for row in by_name.slice(0, TOP).to_pylist()]
+    return tuple(tuple(row.values()) for row in by_name.slice(0, TOP).to_pylist())
 
 
-def _total(sums: pa.Table) -> tuple[int, int]:
-    return pc.sum(sums["objects"]).as_py() or 0, pc.sum(sums["size_bytes"]).as_py() or 0
+def _freed(some: Sequence[Freed], branches: Sequence[str]) -> Freed:
+    """Put together what all tasks found of one answer."""
+    by_branch = _top(one.by_branch for one in some)
+    named = {str(_IN_NO_COMMIT): NEVER_COMMITTED, **{str(at): n for at, n in enumerate(branches)}}
+    return Freed(
+        "",
+        *total((one.objects, one.size_bytes) for one in some),
+        _top(one.by_prefix for one in some),
+        tuple((named[number], *amount) for number, *amount in by_branch),
+    )
+
+
+def _top(several: Iterable[Groups]) -> Groups:
+    rows = (row for groups in several for row in groups)
+    return tuple(sorted(rows, key=lambda row: (-row[2], row[0]))[:TOP])

@@ -414,13 +414,8 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
         if not left:
             break
         try:
-            found = rows_of(
-                replace(run, key=key),
-                tables.UNCOMMITTED_ADDRESSES,
-                left,
-                by_hash=True,
-                only_small=True,
-            )
+            earlier_run = replace(run, key=key)
+            found = rows_of(earlier_run, tables.UNCOMMITTED_ADDRESSES, left, by_hash=True)
         except UNREADABLE:
             continue
         for address in found:

@@ -83,6 +83,10 @@ class StoredTable:
         schema = self._schema(columns)
         return rows_of_parts(spark, self.store, schema, self.manifest.parts, at_most=at_most)
 
+    def source(self, columns: Sequence[str] | None = None) -> Source[Any]:
+        """Return the table as what an exchange reads; columns as for `frame`."""
+        return source_of_parts(self.store, self._schema(columns), self.manifest.parts)
+
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the table here, without Spark; only for tables that do not grow with the objects."""
         for part in self.manifest.parts:

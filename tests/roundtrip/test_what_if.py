@@ -11,8 +11,8 @@ from lakegc_dagster.sandbox import gc, history
 from spark_core import lakegc_keys
 from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
-from spark_core.records import reading
 from spark_core.report.what_if import load_curve
+from spark_core.spark import exchange
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -42,7 +42,7 @@ def _unreachable(sandbox, spark, at, rules=None):
 )
 def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monkeypatch, is_small):
     if not is_small:
-        monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+        monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
     story = history.documents_history(sandbox, "repo", now=NOW)
     sandbox.clock.set(NOW + timedelta(seconds=1))
     run = open_sandbox_run(sandbox, "repo", spark, NOW)

@@ -1,0 +1,59 @@
+"""What other rules would free, as the kernel of one bucket adds it up; no Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from spark_core.explain.what_if import _CANDIDATES, _HASHES, _free, _freed, _schema, _sums
+
+BRANCHES = ["(no branch)", "dev", "main"]
+# Of each entry: hash, folder, under how many of two rules it is retained, number of its keeper.
+ENTRIES = [
+    (1, "a/", 2, 3 * 7 + 2),
+    (2, "b/", 1, 3 * 5 + 1),
+    (2, "a/", 0, 3 * 4 + 2),
+    (3, "b/", 0, 3 * 3 + 0),
+    (9, "c/", 0, 3 * 2 + 0),
+]
+ASKED = [("level_0", 0), ("level_0", 1), ("level_0", -1)]
+
+
+def bucket(*, staged=(), deleted=()):
+    """Objects 1 to 5, each of as many bytes; nothing refers to 4 and 5."""
+    entries = _schema(1, *_HASHES, pa.field("folder", pa.string()))
+    columns = [pa.array(list(values)) for values in zip(*ENTRIES, strict=True)]
+    return {
+        "candidates": pa.table([pa.array(range(1, 6)), pa.array(range(1, 6))], schema=_CANDIDATES),
+        "staged": pa.table([pa.array(staged, pa.int64())], schema=_HASHES),
+        "deleted": pa.table([pa.array(deleted, pa.int64())], schema=_HASHES),
+        "entries": pa.table(columns, schema=entries),
+    }
+
+
+def freed(**others):
+    """Return what each answer frees, and what is deleted already."""
+    sent = _sums(1, len(BRANCHES), bucket(**others))
+    some = [_free(ASKED, number, rows) for number, rows in sent.rows.items()]
+    return [_freed(each, BRANCHES) for each in zip(*some, strict=True)], sent.receipt
+
+
+def test_an_object_is_free_under_the_rules_that_retain_none_of_its_entries():
+    (strictest, looser, never), swept = freed()
+    assert swept == (0, 0)
+    assert (looser.objects, looser.size_bytes) == (4, 14)
+    assert (strictest.objects, strictest.size_bytes) == (3, 12)
+    assert (never.objects, never.size_bytes) == (2, 9)
+    assert looser.by_prefix == (("(never committed)", 2, 9), ("b/", 1, 3), ("a/", 1, 2))
+    assert looser.by_branch == (("(never committed)", 2, 9), ("(no branch)", 1, 3), ("dev", 1, 2))
+
+
+def test_what_is_staged_is_not_free_and_what_is_deleted_is_told_apart():
+    (_, looser, never), swept = freed(staged=[4, 3], deleted=[5, 9, 3])
+    assert swept == (2, 8)
+    assert (looser.objects, never.objects) == (1, 0)
+
+
+def test_all_sums_of_a_name_meet_in_one_task():
+    sent = _sums(1, len(BRANCHES), bucket())
+    names = [name for rows in sent.rows.values() for name in set(rows["name"].to_pylist())]
+    assert len(names) == len(set(names)) == 7
