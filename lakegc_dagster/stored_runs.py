@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lakegc_dagster.local_path import local_path
 from lakegc_dagster.resources import Wiring, build_resources
@@ -18,9 +18,6 @@ from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
 from spark_core.report import Report
 from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["explained", "load_report", "local_path", "open_known", "open_stored"]
 
@@ -59,7 +56,7 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
 def _quiet(settings: Settings, environment: Environment) -> Environment:
     """Let Spark's own lines go to a file, if Spark is started at all."""
 
-    def spark() -> SparkSession:
+    def spark() -> Any:
         from lakegc_dagster.java_process import LOOKING_LOG_NAME, start_quietly
 
         start_quietly(settings, LOOKING_LOG_NAME)

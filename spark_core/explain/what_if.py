@@ -447,8 +447,11 @@ def _free(asked: Sequence[tuple[str, int]], _number: int, sums: pa.Table) -> lis
     answers = []
     for level, most in asked:
         free = [some.filter(pc.less_equal(some[level], most)) for some in kinds]
-        counts = (pc.sum(free[0][name]).as_py() or 0 for name in ("objects", "size_bytes"))
-        answers.append(Freed("", *counts, *map(_largest, free)))
+        objects, size_bytes = (
+            pc.sum(free[0][name]).as_py() or 0 for name in ("objects", "size_bytes")
+        )
+        by_prefix, by_branch = map(_largest, free)
+        answers.append(Freed("", objects, size_bytes, by_prefix, by_branch))
     return answers
 
 
@@ -470,7 +473,7 @@ def _freed(some: Sequence[Freed], branches: Sequence[str]) -> Freed:
         "",
         *total((one.objects, one.size_bytes) for one in some),
         _top(one.by_prefix for one in some),
-        tuple((named[number], *amount) for number, *amount in by_branch),
+        tuple((named[number], objects, size) for number, objects, size in by_branch),
     )
 
 

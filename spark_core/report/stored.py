@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
@@ -20,6 +17,7 @@ from spark_core.report.trend import kept, trend
 from spark_core.report.values import Report
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
+from spark_core.spark.session import SPARK_FAILURES
 
 
 def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, str]:
@@ -87,7 +85,7 @@ def make(
         found = load(run, just_swept=just_swept, just_marked=just_marked)
     except LakegcError as problem:
         return {"no_page": str(problem)}, None
-    except (PySparkException, Py4JJavaError) as failure:
+    except SPARK_FAILURES as failure:
         return {"no_page": f"Spark failed: {type(failure).__name__}"}, None
     return _where(run, found), found
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
@@ -29,7 +29,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
-from spark_core.report.fates import MAY_GO, WORDS, fates_of, total
+from spark_core.report.fates import MAY_GO, WORDS, Amount, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
@@ -46,11 +46,15 @@ from spark_core.report.values import (
 )
 from spark_core.run import Run
 from spark_core.run.options_and_defaults import OPTIONS
-from spark_core.spark.session import surfacing_errors
+from spark_core.spark.exchange import Batches
 
 NAMED = 100
 
 _MAY_GO = frozenset(fate.value for fate in Fate if fate.may_go)
+
+_OUTCOMES = ["address", "outcome", "error", "size_bytes"]
+_NOT_DONE = pa.array(["refused", "failed"])
+_KEPT = pa.array(["kept"])
 
 
 def of_mark(run: Run) -> Report:
@@ -162,7 +166,6 @@ def _of(groups: Groups) -> dict[str, Group]:
     return {name: Group(name, objects, size) for name, objects, size in groups}
 
 
-@surfacing_errors()
 def of_sweep(run: Run, mark: Report, *, just_swept: bool = False) -> Report:
     """Add to the report of a mark what its sweep did.
 
@@ -191,45 +194,69 @@ def of_sweep(run: Run, mark: Report, *, just_swept: bool = False) -> Report:
             swept, outcomes=_by_size({group.name: group for group in gone if group.objects})
         )
     # The other outcomes are reported with their causes.
-    frame = stored.frame(run.spark).persist()
-    try:
-        return replace(
-            swept,
-            outcomes=_by_size(_groups(frame, _outcome())),
-            failures=_named_with(frame, "refused", "failed"),
-            spared=_named_with(frame, "kept"),
-        )
-    finally:
-        frame.unpersist()
-
-
-def _outcome() -> Column:
-    """Name the outcome of an object; for a kept one also the reason up to the first colon."""
-    why = sf.substring_index("error", ":", 1)
-    return sf.when(sf.col("outcome") == "kept", sf.concat(sf.lit("kept: "), why)).otherwise(
-        sf.col("outcome")
+    told = stored.source(_OUTCOMES).each(lambda: run.spark, _told)
+    outcomes = _joined(each.outcomes for each in told)
+    return replace(
+        swept,
+        outcomes=_by_size({name: Group(name, *amount) for name, amount in outcomes.items()}),
+        failures=_first(row for each in told for row in each.failures),
+        spared=_first(row for each in told for row in each.spared),
     )
 
 
-def _named_with(frame: DataFrame, *outcomes: str) -> tuple[FailedObject, ...]:
-    rows = (
-        frame.where(sf.col("outcome").isin(*outcomes))
-        .orderBy("address")
-        .select("address", "outcome", sf.coalesce("error", sf.lit("")).alias("error"))
-        .limit(NAMED)
-        .collect()
-    )
-    return tuple(FailedObject(row["address"], row["outcome"], row["error"]) for row in rows)
+@dataclass(frozen=True)
+class _Told:
+    """Objects and bytes by outcome of a part of a report, and the first that were not deleted."""
+
+    outcomes: Mapping[str, Amount]
+    failures: Sequence[FailedObject]
+    spared: Sequence[FailedObject]
 
 
-def _groups(frame: DataFrame, by: Column) -> dict[str, Group]:
-    """Count objects and bytes by a column of few values."""
-    rows = (
-        frame.groupBy(by.alias("name"))
-        .agg(sf.count("*").alias("objects"), sf.sum("size_bytes").alias("size"))
-        .collect()
+def _told(batches: Batches) -> _Told:
+    parts = [_told_by(batch) for batch in batches]
+    return _Told(
+        _joined(part.outcomes for part in parts),
+        _first(row for part in parts for row in part.failures),
+        _first(row for part in parts for row in part.spared),
     )
-    return {row["name"]: Group(row["name"], row["objects"], row["size"]) for row in rows}
+
+
+def _told_by(batch: pa.RecordBatch) -> _Told:
+    """Sum up a batch; the outcome of a kept object has the reason up to the first colon."""
+    outcome, error = batch.column("outcome"), pc.fill_null(batch.column("error"), "")
+    why = pc.replace_substring_regex(error, "(?s):.*", "")
+    name = pc.if_else(
+        pc.equal(outcome, "kept"), pc.binary_join_element_wise("kept", why, ": "), outcome
+    )
+    sums = (
+        pa.table({"name": name, "size_bytes": batch.column("size_bytes")})
+        .group_by("name")
+        .aggregate([([], "count_all"), ("size_bytes", "sum")])
+    )
+    named = pa.table([batch.column("address"), outcome, error], _OUTCOMES[:3])
+
+    def first(outcomes: pa.Array) -> tuple[FailedObject, ...]:
+        rows = named.filter(pc.is_in(outcome, value_set=outcomes))
+        return _first(FailedObject(**row) for row in rows.to_pylist())
+
+    return _Told(
+        {row["name"]: (row["count_all"], row["size_bytes_sum"]) for row in sums.to_pylist()},
+        first(_NOT_DONE),
+        first(_KEPT),
+    )
+
+
+def _joined(several: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
+    found = dict[str, Amount]()
+    for amounts in several:
+        for name, amount in amounts.items():
+            found[name] = total((found.get(name, (0, 0)), amount))
+    return found
+
+
+def _first(rows: Iterable[FailedObject]) -> tuple[FailedObject, ...]:
+    return tuple(sorted(rows, key=lambda row: row.address)[:NAMED])
 
 
 def _by_size(groups: dict[str, Group]) -> tuple[Group, ...]:

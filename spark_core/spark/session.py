@@ -21,6 +21,9 @@ from spark_core.spark.private_doors import name_classes, spark_home
 
 MIN_JAVA = 17
 
+# How an action of Spark fails that no error of lakegc made fail.
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+
 # The reference job's own default, which suits two cores.
 CLUSTER_ADDRESS_PARTITIONS = 200
 LOCAL_ADDRESS_PARTITIONS = 4
@@ -274,7 +277,7 @@ def surfacing_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as failure:
+    except SPARK_FAILURES as failure:
         original = _original(str(failure))
         if original is None:
             raise

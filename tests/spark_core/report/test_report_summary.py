@@ -276,7 +276,7 @@ def test_a_sweep_that_left_nothing_is_told_from_its_figures_and_no_object_is_rea
         }
     )
     mark = summary.of_mark(written.run)
-    monkeypatch.setattr(StoredTable, "frame", None)
+    monkeypatch.setattr(StoredTable, "source", None)
     found = summary.of_sweep(written.run, mark)
     assert _by_name(found.outcomes) == {"deleted": (2, 12), "already_gone": (1, 9)}
     assert (found.failures, found.spared) == ((), ())
