@@ -262,7 +262,8 @@ def _committed(manifest: Manifest, _price: float | None) -> Metadata:
 def _expired(manifest: Manifest, price: float | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
     # An earlier lakegc noted no fates, so what is listed is not known from this table.
-    objects, size = engine.report.total(engine.report.fates_of(figures).values())
+    fates = engine.report.fates_of(figures)
+    objects, size = engine.report.total(fates.values())
     return {
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
@@ -273,6 +274,7 @@ def _expired(manifest: Manifest, price: float | None) -> Metadata:
         **_share(figures.expired_bytes, size),
         **_groups("by_reason", figures.by_reason),
         **_groups("by_age", figures.by_age),
+        **_groups("kept", map(_group, engine.report.kept_of(fates))),
     }
 
 

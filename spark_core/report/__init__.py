@@ -8,7 +8,7 @@ from spark_core.report.fates import fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.page import page
 from spark_core.report.stored import load, make, page_of, save
-from spark_core.report.summary import of_mark, of_sweep
+from spark_core.report.summary import kept_of, of_mark, of_sweep
 from spark_core.report.values import (
     Check,
     FailedObject,
@@ -37,6 +37,7 @@ __all__ = [
     "bytes_text",
     "chart",
     "fates_of",
+    "kept_of",
     "kind_of",
     "load",
     "make",

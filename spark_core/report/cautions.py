@@ -7,20 +7,18 @@ from datetime import timedelta
 from spark_core.fates import Fate
 from spark_core.plain_text import counted
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
+from spark_core.report.fates import fates_of
 from spark_core.report.values import bytes_text
 
 NAMED_HOLDS = 10
 
-
 _BY_SETTING = {
     Fate.STRANGER: "have names that lakeFS does not give; they may be somebody else's. `strangers "
-    '= "collect"` considers them '
-    "as well",
+    '= "collect"` considers them as well',
     Fate.INHERITED: "are older than the repository: they were in the bucket before it, or belong "
     'to refs that are not restored yet. `inherited = "collect"` considers them as well',
-    Fate.UPLOADING: "were left beside the address of an upload in parts, which may still "
-    "go on. They are considered "
-    "once they are older than `longest_upload_days`",
+    Fate.UPLOADING: "were left beside the address of an upload in parts, which may still go on. "
+    "They are considered once they are older than `longest_upload_days`",
 }
 
 
@@ -85,11 +83,10 @@ def cautions(
             "it deletes and does not, or somebody brought them back. Totals of what was reclaimed "
             "count them once. Look at the bucket's settings (versions, locks, replication)"
         )
-    for fate, words in _BY_SETTING.items():
-        objects, size_bytes = (expired.by_fate or {}).get(fate, (0, 0))
-        if objects:
+    for fate, (objects, size_bytes) in fates_of(expired).items():
+        if fate in _BY_SETTING:
             found.append(
                 f"{objects} objects ({bytes_text(size_bytes)}) that nothing refers to are "
-                f"kept: they {words}"
+                f"kept: they {_BY_SETTING[Fate(fate)]}"
             )
     return tuple(found)

@@ -1,28 +1,19 @@
-"""The fate of each object of a run: one count, which every report, list and metric shows."""
+"""The fate of each object of a run, added up: the one count that every report and metric shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from spark_core.fates import Fate
 from spark_core.records.figures import ExpiredFigures
 
-MAY_GO = "may go"
-COMMITTED = Fate.COMMITTED.sentence
-STAGED = Fate.STAGED.sentence
-HELD = Fate.HELD.sentence
-YOUNG = Fate.YOUNG.sentence
-PROTECTED = Fate.UNSAFE_NAME.sentence
-TWIN = Fate.READ_BY_BRANCH.sentence
-UNCHECKED = Fate.MAY_HIDE.sentence
-LEFT_TO_OTHERS = Fate.LEFT_TO_OTHERS.sentence
-NOT_NAMED = Fate.NOT_NAMED.sentence
-BY_BASE = "not read: decided by the run that this one began from"
+# What an optimized run did not read: a row beside the fates of what was listed.
+NOT_READ = "not_read"
 
-# What an optimized run did not read has a fate that another run knows.
-_BY_BASE = "by base"
-
-WORDS = {**{fate.value: fate.sentence for fate in Fate}, _BY_BASE: BY_BASE}
+WORDS: Mapping[str, str] = {
+    **{fate.value: fate.sentence for fate in Fate},
+    NOT_READ: "not read: decided by the run that this one began from",
+}
 """Each fate in words for people."""
 
 Amount = tuple[int, int]
@@ -40,8 +31,13 @@ def fates_of(expired: ExpiredFigures) -> dict[str, Amount]:
     """
     found = dict(expired.by_fate or {})
     if expired.not_read is not None:
-        found[_BY_BASE] = expired.not_read.objects, expired.not_read.bytes
+        found[NOT_READ] = (expired.not_read.objects, expired.not_read.bytes)
     return {fate: amount for fate, amount in found.items() if amount[0]}
+
+
+def may_go(fates: Mapping[str, Amount]) -> Amount:
+    """Return the objects and bytes of the fates under which an object may be deleted."""
+    return total(fates.get(fate, (0, 0)) for fate in Fate if fate.may_go)
 
 
 def total(amounts: Iterable[Amount]) -> Amount:

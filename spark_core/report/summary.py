@@ -29,7 +29,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
-from spark_core.report.fates import MAY_GO, WORDS, Amount, fates_of, total
+from spark_core.report.fates import WORDS, Amount, fates_of, may_go, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
@@ -49,8 +49,6 @@ from spark_core.run.options_and_defaults import OPTIONS
 from spark_core.spark.exchange import Batches
 
 NAMED = 100
-
-_MAY_GO = frozenset(fate.value for fate in Fate if fate.may_go)
 
 _OUTCOMES = ["address", "outcome", "error", "size_bytes"]
 _NOT_DONE = pa.array(["refused", "failed"])
@@ -76,19 +74,13 @@ def of_mark(run: Run) -> Report:
     run = run.as_decided(listed)
     expired = stored["expired_addresses"].manifest
     figures = ExpiredFigures.of(expired)
+    fates = fates_of(figures)
     if figures.by_fate is None:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was marked by an earlier lakegc, which did not "
             "note the fate of each object",
             "Mark again under a new run key.",
         )
-    amounts = fates_of(figures)
-    kept = {
-        WORDS[fate]: Group(WORDS[fate], *amount)
-        for fate, amount in amounts.items()
-        if fate not in _MAY_GO
-    }
-    may_go = Group(MAY_GO, *total(amount for fate, amount in amounts.items() if fate in _MAY_GO))
     by_age = _of(figures.by_age)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
@@ -99,14 +91,15 @@ def of_mark(run: Run) -> Report:
         place=run.store.root,
         cutoff=run.cutoff,
         mark=expired.sha256,
-        listed=_total("listed", [may_go, *kept.values()]),
-        expired=may_go,
+        listed=Group("listed", *total(fates.values())),
+        expired=Group(Fate.EXPIRED.sentence, *may_go(fates)),
+        fates=fates,
         by_reason=_by_size(_of(figures.by_reason)),
         by_age=tuple(
             by_age[name] for name in (*(label for _, label in AGES), OLDEST) if name in by_age
         ),
         by_slice=_top_slices(figures),
-        kept=_by_size(kept),
+        kept=kept_of(fates),
         commits=_commits(stored["retained_commits"]),
         largest=tuple(
             Named(
@@ -259,7 +252,13 @@ def _first(rows: Iterable[FailedObject]) -> tuple[FailedObject, ...]:
     return tuple(sorted(rows, key=lambda row: row.address)[:NAMED])
 
 
-def _by_size(groups: dict[str, Group]) -> tuple[Group, ...]:
+def kept_of(fates: Mapping[str, Amount]) -> tuple[Group, ...]:
+    """Return the fates under which objects stay, in words, those with most bytes first."""
+    goes = {fate.value for fate in Fate if fate.may_go}
+    return _by_size({fate: Group(WORDS[fate], *fates[fate]) for fate in fates if fate not in goes})
+
+
+def _by_size(groups: Mapping[str, Group]) -> tuple[Group, ...]:
     return tuple(
         sorted(groups.values(), key=lambda group: (-group.size_bytes, -group.objects, group.name))
     )

@@ -13,17 +13,18 @@ from dataclasses import astuple, dataclass, field
 
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
+from spark_core.fates import Fate
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.report.fates import BY_BASE, COMMITTED, LEFT_TO_OTHERS, NOT_NAMED, STAGED
+from spark_core.report.fates import NOT_READ, WORDS
 from spark_core.report.values import PastRun, Report
 from spark_core.storage import ObjectStore
 
 RUNS = 30
-_LIVE = frozenset({COMMITTED, STAGED, BY_BASE})
+_LIVE = frozenset({Fate.COMMITTED.sentence, Fate.STAGED.sentence, WORDS[NOT_READ]})
 # What another run would let go. Without it, the garbage of a run that takes only a part would seem
 # to have gone.
-_OF_OTHERS = frozenset({LEFT_TO_OTHERS, NOT_NAMED})
+_OF_OTHERS = frozenset({Fate.LEFT_TO_OTHERS.sentence, Fate.NOT_NAMED.sentence})
 _GONE = frozenset({"deleted", "already_gone"})
 
 

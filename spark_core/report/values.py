@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from spark_core.addresses.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.json_and_toml import read_json
@@ -28,11 +27,7 @@ __all__ = [
 ]
 
 # The report's names for objects that nothing refers to and only a setting keeps.
-KEPT_BY_SETTING = {
-    STRANGER: Fate.STRANGER.sentence,
-    INHERITED: Fate.INHERITED.sentence,
-    UPLOAD: Fate.UPLOADING.sentence,
-}
+KEPT_BY_SETTING = tuple(fate.sentence for fate in (Fate.STRANGER, Fate.INHERITED, Fate.UPLOADING))
 
 _WAY_ON = (
     "This is a file of lakegc's own, not of the server: the report of a run for people. Delete "
@@ -288,6 +283,8 @@ class Report:
             are not shown.
         kept: All others, by why they stay. `expired` and these add up to `listed`. A row of an
             optimized run is what its base decided.
+        fates: Objects and bytes of each fate; they add up to `listed`. Empty in a report of an
+            earlier lakegc.
         commits: Why commits keep their objects -> how many do, most first.
         largest: The largest objects that may go.
         passed: Whether the verdict allows the sweep; None without a verdict.
@@ -349,6 +346,7 @@ class Report:
     kind: Kind | None = None
     policy: PolicyTaken | None = None
     past: tuple[PastRun, ...] = ()
+    fates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def swept(self) -> bool:
@@ -358,7 +356,7 @@ class Report:
     @property
     def kept_by_setting(self) -> tuple[Group, ...]:
         """Objects that nothing refers to and only a setting keeps, in the order of `kept`."""
-        return tuple(group for group in self.kept if group.name in KEPT_BY_SETTING.values())
+        return tuple(group for group in self.kept if group.name in KEPT_BY_SETTING)
 
     def to_json(self) -> bytes:
         """Write the report."""
@@ -399,6 +397,8 @@ class Report:
             document["rules"] = None if rules is None else Rules(**rules)
             document["kind"] = _kind(document.get("kind"))
             document["policy"] = _policy(document.get("policy"))
+            fates = document.get("fates", {})
+            document["fates"] = {fate: tuple(amount) for fate, amount in fates.items()}
             document["past"] = tuple(PastRun(**row) for row in document.get("past", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)

@@ -68,7 +68,7 @@ def _hostile(kind):
     inner = typing.get_args(kind)
     assert inner, kind
     if typing.get_origin(kind) is tuple:
-        return (_hostile(inner[0]),)
+        return tuple(_hostile(each) for each in inner if each is not ...)
     if type(None) in inner:
         return _hostile(next(each for each in inner if each is not type(None)))
     return {EVIL: _hostile(inner[1])}

@@ -56,7 +56,7 @@ WHOLE = {
         "missing_objects": 0,
         "missing_named": [],
         "twins": NO_TWINS,
-        "fates": {},
+        "by_fate": {},
     },
 }
 # Tests in which these matter give their own.

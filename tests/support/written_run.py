@@ -9,6 +9,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
+from spark_core.fates import Fate
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark.expired_sums import Sums
 from spark_core.model import Repository, RunKey
@@ -34,10 +35,19 @@ class Written:
 
     run: Run
 
-    def _keep(self, spec, rows, parents=(), measured=None, **facts):
+    def _keep(self, spec, rows, parents=(), measured=None, encloses=(), **facts):
         content = pa.Table.from_pylist(rows, schema=spec.schema)
         figures = given(spec, len(rows), **facts)
-        draft = Draft(spec, content, self.run.now(), parents, figures=figures, measure=measured)
+        draft = Draft(
+            spec,
+            content,
+            self.run.now(),
+            parents,
+            figures=figures,
+            measure=measured,
+            is_enclosed=spec is tables.FATES,
+            encloses=encloses,
+        )
         return self.run.keep(draft).manifest
 
     def mark(
@@ -48,12 +58,14 @@ class Written:
         staged=(),
         expired=(),
         commits=(),
+        fates=(),
         twins=None,
         of_listing=None,
         of_committed=None,
     ):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address ->
-        reason. `of_listing` and `of_committed` are further figures of those tables.
+        reason, `fates` address -> fate and why it stays, of other objects. `of_listing` and
+        `of_committed` are further figures of those tables.
         """
         parents = [
             self._keep(
@@ -128,24 +140,39 @@ class Written:
             self.run.key.instant,
             self.run.limits,
         )
-        fates = {}
+        told, by_fate = [], {}
         for address, (size, modified) in listed.items():
-            fate = next(
-                (
-                    name
-                    for name, known in (("committed", committed), ("staged", staged))
-                    if address in known
-                ),
+            fate, why = _fate(
+                address,
                 standing(address, modified, self.run.limits),
+                {
+                    **{name: (Fate.EXPIRED, reason) for name, reason in dict(expired).items()},
+                    **dict(fates),
+                    **dict.fromkeys(staged, (Fate.STAGED, "")),
+                    **dict.fromkeys(committed, (Fate.COMMITTED, "")),
+                },
             )
-            objects, size_bytes = fates.get(fate, (0, 0))
-            fates[fate] = [objects + 1, size_bytes + size]
+            objects, size_bytes = by_fate.get(fate, (0, 0))
+            by_fate[fate] = [objects + 1, size_bytes + size]
+            if fate is not Fate.COMMITTED:
+                told.append(
+                    {
+                        "address_hash": hash_of(address),
+                        "fate": fate,
+                        "why": why,
+                        "until": None,
+                        "size_bytes": size,
+                        "address": address if fate.may_go else None,
+                    }
+                )
         return self._keep(
             tables.EXPIRED_ADDRESSES,
             rows,
             parents,
+            encloses=(self._keep(tables.FATES, told, parents),),
             twins=twins or NO_TWINS,
-            fates=fates,
+            by_fate=by_fate,
+            **_not_read(listed, of_listing),
             **sums.figures.facts(),
         )
 
@@ -194,6 +221,25 @@ class Written:
             planned_objects=len(outcomes),
             **figures,
         )
+
+
+def _not_read(listed, of_listing):
+    base = (of_listing or {}).get("base")
+    if base is None:
+        return {}
+    size_bytes = sum(size for size, _ in listed.values())
+    return {
+        "not_read": {
+            "objects": max(0, base["objects"] - len(listed)),
+            "bytes": max(0, base["bytes"] - size_bytes),
+        }
+    }
+
+
+def _fate(address, named, fates):
+    """Return an object's fate and why: what is told of it, else what its name and age say."""
+    by_name = {"protected": Fate.UNSAFE_NAME, "young": Fate.YOUNG, "upload": Fate.UPLOADING}
+    return fates.get(address) or (by_name.get(named, Fate.MAY_HIDE), "")
 
 
 def begun_from(base, *, objects=0, size_bytes=0, spared_slices=0, known_ranges=0, **change):

@@ -86,7 +86,7 @@ def test_the_metrics_add_up_to_the_namespace(place):
     total = {run["run"]: sum(objects for objects, _ in run["fates"].values()) for run in runs}
     assert total[place.full] == total[place.optimized] == runs[0]["listed_objects"]
     shown = place.lakegc("metrics", "--show").stdout
-    assert 'fate="by base"' in shown
+    assert 'fate="not_read"' in shown
 
 
 def test_what_if_asks_the_full_run_and_refuses_the_other_by_name(place):

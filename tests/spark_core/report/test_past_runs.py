@@ -83,9 +83,9 @@ def test_a_run_says_what_it_read_and_its_fates_add_up_to_the_namespace(written):
         str(base.run.key),
         "",
     )
-    assert optimized.fates == {"committed": (1, 4), "by base": (9, 96)}
+    assert optimized.fates == {"committed": (1, 4), "not_read": (9, 96)}
     assert (full.kind, full.base, full.why_full) == ("full", "", "no mark has passed yet")
-    assert "by base" not in full.fates
+    assert "not_read" not in full.fates
     assert status(written).last_mark_kind == "optimized"
     assert (
         status_of("repo", [full], NOW, pause=timedelta(days=1), may_sweep=False).to_json()[

@@ -15,8 +15,8 @@ import pytest
 
 from lakegc_dagster.console import console, show_report
 from spark_core import report
-from spark_core.addresses.candidates import INHERITED, STRANGER
 from spark_core.errors import CorruptTableError
+from spark_core.fates import Fate
 from spark_core.lakefs import ServerOptions
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.references.explanations import GroupSums
@@ -25,7 +25,6 @@ from spark_core.report.cautions import cautions
 from spark_core.report.page_style import SCRIPT
 from spark_core.report.summary import explained
 from spark_core.report.trend import Point
-from spark_core.report.values import KEPT_BY_SETTING
 from spark_core.report.what_if import WhatIfCurve
 from tests.support.figures import read
 
@@ -275,15 +274,11 @@ def test_a_mark_of_objects_younger_than_the_grace_period_and_one_without_a_dump_
 
 
 def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
-    figures = {
-        "strangers": {"objects": 3, "bytes": 4_000},
-        "inherited": {"objects": 2, "bytes": 1_000},
-        "longest_upload_days": {"objects": 0, "bytes": 0},
-    }
+    figures = {"stranger": [3, 4_000], "inherited": [2, 1_000], "uploading": [0, 0]}
     kept = (
-        Group(KEPT_BY_SETTING[STRANGER], 3, 4_000),
+        Group(Fate.STRANGER.sentence, 3, 4_000),
         *REPORT.kept,
-        Group(KEPT_BY_SETTING[INHERITED], 2, 1_000),
+        Group(Fate.INHERITED.sentence, 2, 1_000),
     )
     made = replace(
         REPORT,
@@ -292,7 +287,7 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
         cautions=cautions(
             read(ListedFigures),
             read(CommitsFigures),
-            read(ExpiredFigures, kept_by_setting=figures),
+            read(ExpiredFigures, by_fate=figures),
         ),
     )
     assert len(made.cautions) == 2
@@ -300,10 +295,9 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
     show_report(console(shown), made)
     headline = next(line for line in shown.getvalue().splitlines() if line)
     assert headline == (
-        "repo, run 2026-11-20T02-00-00Z: nothing may go, of 3 objects, 3.0 MB; "
-        "kept by a setting: 3 objects, 4.0 kB, a name that lakeFS does not give (strangers = "
-        '"keep"); '
-        'kept by a setting: 2 objects, 1.0 kB, older than the repository (inherited = "keep")'
+        "repo, run 2026-11-20T02-00-00Z: nothing may go, of 3 objects, 3.0 MB; kept by a setting: "
+        '3 objects, 4.0 kB, lakeFS did not give its name (`strangers = "keep"`); '
+        'kept by a setting: 2 objects, 1.0 kB, older than the repository (`inherited = "keep"`)'
     )
     for text in (unescape(report.page(made)), shown.getvalue()):
         assert (
@@ -311,7 +305,7 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
             "not give" in text
         )
         assert 'inherited = "collect"` considers them as well' in text
-    assert "3 objects kept: a name that lakeFS does not give" in unescape(report.page(made))
+    assert "3 objects kept: lakeFS did not give its name" in unescape(report.page(made))
 
 
 def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():

@@ -10,6 +10,7 @@ import pytest
 
 from spark_core import lakegc_keys, report
 from spark_core.errors import ChainError, CorruptTableError
+from spark_core.fates import Fate
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import EXPIRED_ADDRESSES
@@ -48,22 +49,22 @@ def test_each_listed_object_has_exactly_one_fate(written):
         ],
         staged=["data/a/staged", "data/a/committed-and-staged", "data/a/staged"],
         expired={"data/a/goes": WHY},
-        twins={
-            "kept_objects": 1,
-            "kept_bytes": 128,
-            "unchecked_objects": 1,
-            "unchecked_bytes": 256,
+        fates={
+            "data/a/twin": (Fate.READ_BY_BRANCH, "main at a"),
+            "data/a/unchecked": (Fate.MAY_HIDE, ""),
         },
     )
     found = report.of_mark(written.run)
     assert _by_name(found.kept) == {
-        fates.COMMITTED: (3, 35),
-        fates.STAGED: (1, 4),
-        fates.YOUNG: (1, 16),
-        fates.PROTECTED: (1, 64),
-        fates.TWIN: (1, 128),
-        fates.UNCHECKED: (1, 256),
+        Fate.COMMITTED.sentence: (3, 35),
+        Fate.STAGED.sentence: (1, 4),
+        Fate.YOUNG.sentence: (1, 16),
+        Fate.UNSAFE_NAME.sentence: (1, 64),
+        Fate.READ_BY_BRANCH.sentence: (1, 128),
+        Fate.MAY_HIDE.sentence: (1, 256),
     }
+    assert found.fates["read_by_branch"] == (1, 128)
+    assert fates.total(found.fates.values()) == (9, 511)
     assert (found.expired.objects, found.expired.size_bytes) == (1, 8)
     assert (found.listed.objects, found.listed.size_bytes) == (9, 511)
 
@@ -143,7 +144,7 @@ def test_an_optimized_mark_says_what_it_did_not_read_and_adds_up_to_the_namespac
     )
     found = report.of_mark(written.run)
     assert (found.listed.objects, found.listed.size_bytes) == (1_000, 9_999)
-    assert _by_name(found.kept)[fates.BY_BASE] == (998, 9_990)
+    assert _by_name(found.kept)[fates.WORDS[fates.NOT_READ]] == (998, 9_990)
     assert sum(group.objects for group in found.kept) + found.expired.objects == 1_000
     words = "optimized, from run 2026-11-19T02-00-00Z: 1 slice and 2,000 ranges were not read"
     assert str(found.kind) == words
@@ -313,7 +314,10 @@ def test_a_page_that_was_made_later_took_its_cutoff_from_the_settings_of_now(wri
     found = report.load(later)
     assert found.cutoff == run.cutoff
     assert f"only objects written before {run.cutoff.isoformat()}" in report.page(found)
-    assert _by_name(found.kept) == {fates.YOUNG: (1, 16), fates.PROTECTED: (1, 4)}
+    assert _by_name(found.kept) == {
+        Fate.YOUNG.sentence: (1, 16),
+        Fate.UNSAFE_NAME.sentence: (1, 4),
+    }
     assert found == report.of_mark(run)
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from spark_core import lakegc_keys
 from spark_core.errors import TransientError
+from spark_core.fates import Fate
 from spark_core.model import RunKey
-from spark_core.report import Group, fates, trend
+from spark_core.report import Group, trend
 from spark_core.report.trend import Point
 from tests.support.stored_formats import REPORT
 from tests.support.written_run import NOW, written_run
@@ -21,7 +22,11 @@ def store(tmp_path):
 
 def of(days, **changes):
     """Make the report of a run some days before the last one; its bytes tell its days."""
-    kept = (Group(fates.COMMITTED, 1, 20), Group(fates.STAGED, 1, 3), Group("young", 1, 7))
+    kept = (
+        Group(Fate.COMMITTED.sentence, 1, 20),
+        Group(Fate.STAGED.sentence, 1, 3),
+        Group("young", 1, 7),
+    )
     made = replace(
         REPORT,
         run=str(RunKey.at(NOW - timedelta(days=days))),
