@@ -276,14 +276,13 @@ def _due(batches: Batches) -> Batches:
 
 def _named(named: marks.Addresses) -> AnySource:
     """Return what a mark of lakeFS's own job names: columns of `fates.NAMED`."""
-    rows = source_of(named.frame.where("address IS NOT NULL"), ADDRESSES)
-    return rows.through(NAMED, _by_mark)
+    return named.source.through(NAMED, _by_mark)
 
 
 def _by_mark(batches: Batches) -> Batches:
     for batch in batches:
-        address = batch.column("address")
-        columns = [hashed(address), address, pa.nulls(batch.num_rows, pa.string())]
+        address = batch.column("address").drop_null()
+        columns = [hashed(address), address, pa.nulls(len(address), pa.string())]
         yield pa.record_batch(columns, schema=NAMED)
 
 
@@ -476,7 +475,9 @@ def _reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | Non
     if run.reference_mark is None:
         return None
     mark = marks.load(run.store, run.reference_mark)
-    return marks.addresses(run.spark, run.store, mark, partitions=run.options.range_partitions)
+    return marks.addresses(
+        lambda: run.spark, run.store, mark, partitions=run.options.range_partitions
+    )
 
 
 def _mark_words(mark_id: object) -> str:

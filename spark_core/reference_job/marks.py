@@ -22,13 +22,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.json_and_toml import read_json
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import dealt, read_partitions
+from spark_core.spark.exchange import MOST_ROWS_OF_THE_DRIVER, Source
+from spark_core.spark.tasks import dealt, run_tasks
 from spark_core.storage import ObjectStore
 
 SUMMARY = "summary.json"
@@ -42,13 +41,6 @@ _MARK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 _WAY_ON = "This is a file of the reference job's mark. Name another mark, or mark with lakegc."
 _PART = re.compile(r"part-[^/]+\.parquet")
-_PARTS = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        pa.field("sha256", pa.string(), nullable=False),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -248,39 +240,36 @@ class Addresses:
     Attributes:
         mark: The mark.
         parts: Its files, by key.
-        frame: Column address (nullable), as written, with duplicates.
+        source: Column address (nullable), as written, with duplicates.
     """
 
     mark: ReferenceMark
     parts: tuple[MarkFile, ...]
-    frame: DataFrame
+    source: Source[Any]
 
 
-@surfacing_errors()
 def addresses(
-    spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, partitions: int
+    spark: Callable[[], Any], store: ObjectStore, mark: ReferenceMark, *, partitions: int
 ) -> Addresses:
-    """Hash the files of a mark, and return its addresses as a frame that checks those hashes.
+    """Hash the files of a mark, and return its addresses as a source that checks those hashes.
 
     Args:
-        spark: The session.
+        spark: Gives the session.
         store: Rooted at the namespace.
         mark: From `load`.
-        partitions: Spark partitions to read with.
+        partitions: Tasks to read with.
 
     Raises:
         CorruptTableError: If a file is no Parquet of one string column, or the files do not have as
             many rows as the summary says.
     """
-    rows = read_partitions(
-        spark, _PARTS, dealt(mark.parts, partitions), partial(_describe, store)
-    ).collect()
-    parts = tuple(
-        sorted(
-            (MarkFile(row["key"], row["rows"], row["sha256"]) for row in rows),
-            key=lambda part: part.key,
-        )
+    described = run_tasks(
+        spark,
+        dealt(mark.parts, partitions),
+        partial(_describe, store),
+        is_small=mark.summary.num_deleted_objects <= MOST_ROWS_OF_THE_DRIVER,
     )
+    parts = tuple(sorted((each for some in described for each in some), key=lambda part: part.key))
     named = sum(part.rows for part in parts)
     if named != mark.summary.num_deleted_objects:
         raise CorruptTableError(
@@ -290,52 +279,46 @@ def addresses(
             f"{mark.summary.num_deleted_objects}",
             _WAY_ON,
         )
-    return Addresses(mark, parts, frame(spark, store, parts, partitions=partitions))
+    return Addresses(mark, parts, source(store, parts, rows=named))
 
 
-def frame(
-    spark: SparkSession, store: ObjectStore, parts: Sequence[MarkFile], *, partitions: int
-) -> DataFrame:
-    """Return the addresses of parts whose hashes are known: column address, as written."""
-    filled = [part for part in parts if part.rows]
-    rows = sum(part.rows for part in filled)
-    return read_partitions(
-        spark, ADDRESSES, dealt(filled, partitions), partial(_read, store), rows=rows
-    )
+def source(store: ObjectStore, parts: Sequence[MarkFile], *, rows: int) -> Source[MarkFile]:
+    """Return the addresses of parts whose hashes are known: column address, as written.
+
+    Args:
+        store: Rooted at the namespace.
+        parts: The parts.
+        rows: How many rows they have together.
+    """
+    return Source(ADDRESSES, [part for part in parts if part.rows], rows, partial(_read, store))
 
 
-def _describe(store: ObjectStore, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _describe(store: ObjectStore, _number: int, keys: Sequence[str]) -> list[MarkFile]:
+    found = []
     for key in keys:
         data = store.read(key)
-        parquet = _opened(store, key, data)
-        yield pa.RecordBatch.from_pydict(
-            {
-                "key": [key],
-                "rows": [parquet.metadata.num_rows],
-                "sha256": [hashlib.sha256(data).hexdigest()],
-            },
-            schema=_PARTS,
+        rows = _opened(store, key, data).metadata.num_rows
+        found.append(MarkFile(key, rows, hashlib.sha256(data).hexdigest()))
+    return found
+
+
+def _read(store: ObjectStore, part: MarkFile) -> Iterator[pa.RecordBatch]:
+    data = store.read(part.key)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != part.sha256:
+        raise CorruptTableError(
+            f"{store.root}{part.key}",
+            None,
+            f"sha256 is {digest}, it was {part.sha256} a moment ago",
+            _WAY_ON,
         )
-
-
-def _read(store: ObjectStore, parts: Sequence[MarkFile]) -> Iterator[pa.RecordBatch]:
-    for part in parts:
-        data = store.read(part.key)
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != part.sha256:
-            raise CorruptTableError(
-                f"{store.root}{part.key}",
-                None,
-                f"sha256 is {digest}, it was {part.sha256} a moment ago",
-                _WAY_ON,
-            )
-        try:
-            for batch in _opened(store, part.key, data).iter_batches(batch_size=20_000):
-                yield batch.cast(ADDRESSES)
-        except (pa.ArrowException, OSError) as problem:
-            raise CorruptTableError(
-                f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})", _WAY_ON
-            ) from problem
+    try:
+        for batch in _opened(store, part.key, data).iter_batches(batch_size=20_000):
+            yield batch.cast(ADDRESSES)
+    except (pa.ArrowException, OSError) as problem:
+        raise CorruptTableError(
+            f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})", _WAY_ON
+        ) from problem
 
 
 def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
@@ -357,17 +340,3 @@ def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
             _WAY_ON,
         )
     return parquet
-
-
-def within(named: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Return the step that keeps the rows whose address a mark names, compared letter by letter.
-
-    Args:
-        named: Column address, as `Addresses.frame` gives it.
-    """
-    only = named.where("address IS NOT NULL").distinct()
-
-    def step(rows: DataFrame) -> DataFrame:
-        return rows.join(only, on="address", how="left_semi")
-
-    return step

@@ -2,58 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
 
-from spark_core.addresses.candidates import CANDIDATE, Limits, standings_of
+from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
-from spark_core.holds import Holds
-from spark_core.records import tables
+from spark_core.fates import Fate
+from spark_core.records import tables, writing
 from spark_core.records.figures import ExpiredFigures, ReferenceFigures, VerifiedFigures
 from spark_core.records.reading import StoredTable
-from spark_core.records.writing import Draft
+from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.reference_job import marks
-from spark_core.report.values import KEPT_BY_SETTING, Group, ReferenceReport, Standing
+from spark_core.report.fates import Amount, joined
+from spark_core.report.values import Group, ReferenceReport, Standing
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import rebalanced
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
 
 NAMED = 100
 
+
+def kept(fate: Fate) -> str:
+    """Say of a listed object that it stays, and why."""
+    return f"kept: {fate.sentence}"
+
+
 MAY_GO = "may go"
-COMMITTED = "kept: a retained commit reaches it"
+COMMITTED = kept(Fate.COMMITTED)
 COMMITTED_MISSING = "a retained commit reaches it, and it is not in the store"
-STAGED = "kept: staged on a branch"
+STAGED = kept(Fate.STAGED)
 STAGED_MISSING = "staged on a branch, and not in the store"
 NO_ADDRESS = "kept: the mark has no address there"
 UNNAMEABLE = "kept: cannot be named safely"
 ABSOLUTE = "kept: an absolute address, which the reference job does not write"
 OUTSIDE = "kept: lies outside data/"
-PROTECTED = "kept: has a name that is never collected"
+PROTECTED = kept(Fate.UNSAFE_NAME)
 GONE = "not in the store: already gone, or never there"
-YOUNG = "kept: younger than the cutoff"
-HELD = "kept: held by name"
-TWIN = "kept: identical content was uploaded again, and a branch may read from it"
 
 # The reference job called these dead and they are alive. A person wants to see them first.
 ALIVE = (COMMITTED_MISSING, STAGED_MISSING, COMMITTED, STAGED)
 
-_NAMED = pa.schema([pa.field("address", pa.string()), pa.field("form", pa.string())])
-_LISTED = pa.schema(
-    [
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("standing", pa.string(), nullable=False),
-        pa.field("held", pa.bool_(), nullable=False),
-    ]
-)
+_HASH = pa.field("address_hash", pa.int64(), nullable=False)
+_NAMED = pa.schema([_HASH, pa.field("address", pa.string()), pa.field("form", pa.string())])
+# Fates as they are stored, and what they say of an address of the mark.
+_FATES = pa.array([fate.value for fate in Fate])
+_WORDS = pa.array([MAY_GO if fate.may_go else kept(fate) for fate in Fate])
+# Addresses whose standings are worth a task of their own.
+_ROWS_OF_A_TASK = 250_000
 
 
 def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
@@ -76,17 +75,25 @@ def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
         raise ChainError(
             f"run {run.key} of {run.repository.id} verified no mark of the reference job."
         )
-    standing = _standings(run, stored, _addresses(run, verified))
+    where = tables.folder(tables.REFERENCE_ADDRESSES, run.key)
+    schema = schemas.REFERENCE_ADDRESSES
+    target = Target(run.store, where, writing.new_attempt(), schema)
+    count = -(-verified.num_deleted_objects // _ROWS_OF_A_TASK)
+    exchange = Exchange(
+        _sources(run, stored, verified), partial(_stand, count), schema, partial(_write, target)
+    )
+    _, receipts = writing.removed_on_failure(
+        target, lambda: exchange.run(lambda: run.spark, threads=run.options.read_threads)
+    )
     return Draft(
         tables.REFERENCE_ADDRESSES,
-        rebalanced(standing),
+        Written(target.attempt, receipts, is_all=True),
         began,
         parents=[table.manifest for table in stored.values()],
         figures=lambda _, __: VerifiedFigures(mark_id=verified.mark_id),
     )
 
 
-@surfacing_errors()
 def of_reference(run: Run, stored: Mapping[str, StoredTable]) -> ReferenceReport | None:
     """Sum up the verified mark of a run, and store the standing of each address as Parquet.
 
@@ -100,20 +107,10 @@ def of_reference(run: Run, stored: Mapping[str, StoredTable]) -> ReferenceReport
     verified = ExpiredFigures.of(stored[tables.EXPIRED_ADDRESSES.name].manifest).reference
     if verified is None:
         return None
-    rows = run.keep(reference_addresses(run, stored)).frame(run.spark)
-    counted = (
-        rows.groupBy("standing").agg(
-            sf.count("*").alias("objects"),
-            sf.coalesce(sf.sum("size_bytes"), sf.lit(0)).alias("size"),
-        )
-    ).collect()
-    groups = sorted(
-        (Group(row["standing"], row["objects"], row["size"]) for row in counted), key=_order
-    )
-    alive_first = sf.when(sf.col("standing").isin(*ALIVE), 0).otherwise(1)
-    named = (
-        rows.where("NOT may_go").orderBy(alive_first, "standing", "address").limit(NAMED).collect()
-    )
+    rows = run.keep(reference_addresses(run, stored)).source()
+    told = rows.each(lambda: run.spark, _told)
+    counted = joined(amounts for amounts, _ in told)
+    groups = sorted((Group(name, *amount) for name, amount in counted.items()), key=_order)
     return ReferenceReport(
         mark_id=verified.mark_id,
         addresses=verified.num_deleted_objects,
@@ -121,7 +118,7 @@ def of_reference(run: Run, stored: Mapping[str, StoredTable]) -> ReferenceReport
             "lakegc's own mark would let go", verified.eligible_objects, verified.eligible_bytes
         ),
         standings=tuple(groups),
-        kept=tuple(Standing(row["address"] or "", row["standing"]) for row in named),
+        kept=_first(row for _, some in told for row in some),
     )
 
 
@@ -129,15 +126,53 @@ def _order(group: Group) -> tuple[bool, int, str]:
     return group.name != MAY_GO, -group.objects, group.name
 
 
-def _addresses(run: Run, verified: ReferenceFigures) -> DataFrame:
-    parts = [marks.MarkFile(key, -1, digest) for key, digest in sorted(verified.parts.items())]
-    frame = marks.frame(run.spark, run.store, parts, partitions=run.options.range_partitions)
-    return frame.distinct().mapInArrow(
-        partial(_map_form, flat=run.options.flat), spark_type(_NAMED)
+def _told(batches: Batches) -> tuple[dict[str, Amount], Sequence[Standing]]:
+    """Sum up rows of the table by standing, and name some addresses that are kept."""
+    sums, named = list[dict[str, Amount]](), tuple[Standing, ...]()
+    for batch in batches:
+        by_standing = (
+            pa.Table.from_batches([batch])
+            .group_by("standing")
+            .aggregate([([], "count_all"), ("size_bytes", "sum")])
+        )
+        sums.append(
+            {
+                row["standing"]: (row["count_all"], row["size_bytes_sum"] or 0)
+                for row in by_standing.to_pylist()
+            }
+        )
+        stays = batch.filter(pc.invert(batch.column("may_go"))).to_pylist()
+        some = [Standing(row["address"] or "", row["standing"]) for row in stays]
+        named = _first([*named, *some])
+    return joined(sums), named
+
+
+def _first(rows: Iterable[Standing]) -> tuple[Standing, ...]:
+    alive_first = sorted(
+        rows, key=lambda row: (row.standing not in ALIVE, row.standing, row.address)
     )
+    return tuple(alive_first[:NAMED])
 
 
-def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
+def _sources(
+    run: Run, stored: Mapping[str, StoredTable], verified: ReferenceFigures
+) -> dict[str, AnySource]:
+    parts = [marks.MarkFile(key, -1, digest) for key, digest in sorted(verified.parts.items())]
+    named = marks.source(run.store, parts, rows=verified.num_deleted_objects)
+    return {
+        "named": named.through(_NAMED, partial(_with_form, run.options.flat), _once),
+        "listed": stored["namespace_slices"].source(["address_hash", "size_bytes"]),
+        "fates": run.load(tables.FATES).source(["address_hash", "fate"]),
+        "committed": stored["committed_addresses"].source(["address_hash"]),
+        "staged": stored["uncommitted_addresses"].source(["address_hash"]),
+    }
+
+
+def _once(rows: pa.Table) -> pa.Table:
+    return rows.group_by(rows.column_names).aggregate([]).cast(rows.schema)
+
+
+def _with_form(flat: bool, batches: Batches) -> Batches:  # noqa: FBT001 - of a partial function
     """Add why the form of an address forbids deleting it; null if it does not."""
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
@@ -164,77 +199,54 @@ def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.R
             PROTECTED,
             pa.scalar(None, pa.string()),
         )
-        yield pa.record_batch([addresses, form], schema=_NAMED)
+        yield pa.record_batch([hashed(addresses), addresses, form], schema=_NAMED)
 
 
-def _map_listed(
-    limits: Limits, held: Holds, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        addresses = batch.column("address").cast(pa.string())
-        yield pa.record_batch(
-            [
-                addresses,
-                batch.column("size_bytes"),
-                standings_of(batch, limits),
-                held.protecting(addresses),
-            ],
-            schema=_LISTED,
-        )
+def _stand(count: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
+    """Say of each address of a bucket how it stands.
+
+    Args:
+        count: Tasks that write the rows.
+        bucket: What the mark names, what is listed, and what is known of it.
+
+    Returns:
+        Columns of `schemas.REFERENCE_ADDRESSES`.
+    """
+    listed, fates = (
+        bucket[name].group_by("address_hash").aggregate([(column, "min")])
+        for name, column in (("listed", "size_bytes"), ("fates", "fate"))
+    )
+    named = _once(bucket["named"])
+    for others in (listed, fates):
+        named = named.join(others, "address_hash", join_type="left outer")
+    named = named.combine_chunks()
+    is_committed, is_staged = (
+        pc.is_in(named["address_hash"], value_set=bucket[name]["address_hash"].combine_chunks())
+        for name in ("committed", "staged")
+    )
+    fate, is_there = named["fate_min"], named["size_bytes_min"].is_valid()
+    known = [fate.is_valid(), pc.and_(is_committed, is_there), is_committed, is_staged]
+    choices = pa.StructArray.from_arrays(
+        [each.combine_chunks() for each in [*known, named["form"].is_valid()]],
+        names=["fate", "committed", "missing", "staged", "form"],
+    )
+    words = _WORDS.take(pc.index_in(fate.combine_chunks(), value_set=_FATES))
+    standing = pc.case_when(
+        choices,
+        words,
+        COMMITTED,
+        COMMITTED_MISSING,
+        STAGED_MISSING,
+        named["form"].combine_chunks(),
+        GONE,
+    )
+    rows = pa.table(
+        [named["address"], named["size_bytes_min"], pc.equal(standing, MAY_GO), standing],
+        schema=schemas.REFERENCE_ADDRESSES,
+    )
+    task = pa.array(numbers_of(named["address_hash"]) % max(1, count))
+    return Sent(None, {number: rows.filter(pc.equal(task, number)) for number in range(count)})
 
 
-def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) -> DataFrame:
-    spark = run.spark
-    held = Holds.of_figures(ExpiredFigures.of(stored["expired_addresses"].manifest).holds)
-    listed = (
-        stored["namespace_slices"]
-        .frame(spark, ["address", "size_bytes", "last_modified"])
-        .mapInArrow(partial(_map_listed, run.limits, held), spark_type(_LISTED))
-    )
-    # The smallest number wins, because the mark asks commits before anything else.
-    expired = (
-        stored["expired_addresses"]
-        .frame(spark, ["address"])
-        .select(sf.xxhash64("address").alias("address_hash"))
-    )
-    known = (
-        stored["committed_addresses"]
-        .frame(spark, ["address_hash"])
-        .withColumn("known", sf.lit(1))
-        .unionByName(
-            stored["uncommitted_addresses"]
-            .frame(spark, ["address_hash"])
-            .withColumn("known", sf.lit(2))
-        )
-        .unionByName(expired.withColumn("known", sf.lit(3)))
-        .groupBy("address_hash")
-        .agg(sf.min("known").alias("known"))
-    )
-    there = sf.col("size_bytes").isNotNull()
-    by_setting = sf.create_map(
-        *(sf.lit(word) for name, why in KEPT_BY_SETTING.items() for word in (name, f"kept: {why}"))
-    )
-    standing = (
-        sf.when((sf.col("known") == 1) & there, COMMITTED)
-        .when(sf.col("known") == 1, COMMITTED_MISSING)
-        .when((sf.col("known") == 2) & there, STAGED)
-        .when(sf.col("known") == 2, STAGED_MISSING)
-        .when(sf.col("known") == 3, MAY_GO)
-        .when(sf.col("form").isNotNull(), sf.col("form"))
-        .when(~there, GONE)
-        .when(by_setting[sf.col("listed_as")].isNotNull(), by_setting[sf.col("listed_as")])
-        .when(sf.col("listed_as") != CANDIDATE, YOUNG)
-        .when(sf.col("held"), HELD)
-        .otherwise(TWIN)
-    )
-    return (
-        named.withColumn("address_hash", sf.xxhash64("address"))
-        .join(known, on="address_hash", how="left")
-        .join(listed.withColumnRenamed("standing", "listed_as"), on="address", how="left")
-        .select(
-            "address",
-            "size_bytes",
-            sf.coalesce(sf.col("known") == 3, sf.lit(False)).alias("may_go"),
-            standing.alias("standing"),
-        )
-    )
+def _write(target: Target, number: int, rows: pa.Table) -> Receipt:
+    return writing.write_parts(target, number, iter(rows.to_batches()))

@@ -29,7 +29,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
-from spark_core.report.fates import WORDS, Amount, fates_of, may_go, total
+from spark_core.report.fates import WORDS, Amount, fates_of, joined, may_go, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
@@ -188,7 +188,7 @@ def of_sweep(run: Run, mark: Report, *, just_swept: bool = False) -> Report:
         )
     # The other outcomes are reported with their causes.
     told = stored.source(_OUTCOMES).each(lambda: run.spark, _told)
-    outcomes = _joined(each.outcomes for each in told)
+    outcomes = joined(each.outcomes for each in told)
     return replace(
         swept,
         outcomes=_by_size({name: Group(name, *amount) for name, amount in outcomes.items()}),
@@ -209,7 +209,7 @@ class _Told:
 def _told(batches: Batches) -> _Told:
     parts = [_told_by(batch) for batch in batches]
     return _Told(
-        _joined(part.outcomes for part in parts),
+        joined(part.outcomes for part in parts),
         _first(row for part in parts for row in part.failures),
         _first(row for part in parts for row in part.spared),
     )
@@ -238,14 +238,6 @@ def _told_by(batch: pa.RecordBatch) -> _Told:
         first(_NOT_DONE),
         first(_KEPT),
     )
-
-
-def _joined(several: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
-    found = dict[str, Amount]()
-    for amounts in several:
-        for name, amount in amounts.items():
-            found[name] = total((found.get(name, (0, 0)), amount))
-    return found
 
 
 def _first(rows: Iterable[FailedObject]) -> tuple[FailedObject, ...]:

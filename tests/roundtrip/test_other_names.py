@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from spark_core import lakegc_keys, report, sweep
+from spark_core.fates import Fate
 from spark_core.references.kept_objects import kept_addresses
-from spark_core.report import fates
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 from tests.support.sandbox_runs import open_sandbox_run
@@ -53,7 +53,7 @@ def test_an_object_that_is_named_through_another_name_of_its_store_stays(sandbox
     assert marked.expired.manifest.facts["missing_objects"] == 0
 
     kept = {group.name: group.objects for group in report.load(run).kept}
-    assert kept == {fates.COMMITTED: 2, fates.STAGED: 1}
+    assert kept == {Fate.COMMITTED.sentence: 2, Fate.STAGED.sentence: 1}
 
     refer("staged later")
     sweep.require_complete(run.keep(sweep.sweep(run)))
@@ -85,8 +85,8 @@ def test_identical_content_that_is_staged_through_another_name_of_its_store_stay
     assert set(marked.addresses(run)) == {garbage}
     found = report.load(run)
     assert {group.name: group.objects for group in found.kept} == {
-        fates.COMMITTED: 1,
-        fates.TWIN: 1,
+        Fate.COMMITTED.sentence: 1,
+        Fate.READ_BY_BRANCH.sentence: 1,
     }
 
 

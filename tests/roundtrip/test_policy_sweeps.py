@@ -11,11 +11,12 @@ from spark_core.checks import verdict
 from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, TransientError, VerdictError
 from spark_core.explain.why import explain
+from spark_core.fates import Fate
 from spark_core.policies import confirmed, expirations, staged_names, versions
 from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
-from spark_core.report import fates, summary
+from spark_core.report import summary
 from spark_core.sweep import quarantine, references_now
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
@@ -98,7 +99,7 @@ def test_what_a_confirmed_rule_names_goes_and_reading_it_answers_gone(told):
     assert reason_of(run, logs) == "policy rule 1: all, 3 days, on main/logs/"
     report = summary.of_mark(run)
     assert report.listed.objects == 3
-    assert {group.name: group.objects for group in report.kept} == {fates.COMMITTED: 1}
+    assert {group.name: group.objects for group in report.kept} == {Fate.COMMITTED.sentence: 1}
     assert sweep_only(run) == {logs: "deleted", garbage: "deleted"}
     assert told.repository.lies_there(data)
     assert not told.repository.lies_there(logs)
@@ -380,8 +381,9 @@ def test_the_mark_for_the_reference_job_has_nothing_that_only_a_policy_names(tol
     from spark_core.reference_job import marks
 
     own = reference_mark.write(run)
-    found = marks.addresses(run.spark, run.store, marks.load(run.store, own), partitions=1)
-    assert [row["address"] for row in found.frame.collect()] == [garbage]
+    named = marks.load(run.store, own)
+    found = marks.addresses(lambda: run.spark, run.store, named, partitions=1)
+    assert found.source.here(1)["address"].to_pylist() == [garbage]
 
 
 def test_a_current_object_beside_others_of_its_size_goes_although_its_branch_shows_it(told):
@@ -639,7 +641,7 @@ def test_a_rule_takes_a_staged_object_only_under_each_of_its_names(told):
     facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
     assert (facts["staged_names"], facts["staged_problem"]) == (13, "")
     report = summary.of_mark(run)
-    assert {group.name: group.objects for group in report.kept}[fates.STAGED] == 5
+    assert {group.name: group.objects for group in report.kept}[Fate.STAGED.sentence] == 5
     explained = explain(run, one)
     assert "tmp/one, staged on main: policy rule 1" in explained.sentence
     assert set(sweep_only(run)) == {one, two, of_users}

@@ -13,6 +13,7 @@ import pytest
 from spark_core import mark, report
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, ObjectExistsError
+from spark_core.fates import Fate
 from spark_core.handover import reference_mark
 from spark_core.records import tables
 from spark_core.report import reference_job_mark as standings
@@ -132,7 +133,7 @@ def test_what_is_younger_than_the_cutoff_of_today_is_kept(official, spark):
     )
     marked, _, _ = mark_and_conclude(run)
     assert marked.addresses(run) == []
-    assert _standing(report.load(run)) == {standings.YOUNG: 86}
+    assert _standing(report.load(run)) == {standings.kept(Fate.YOUNG): 86}
 
 
 @pytest.mark.deep
@@ -145,7 +146,7 @@ def test_an_empty_mark_lets_nothing_go(official, spark):
     assert marked.addresses(run) == []
     shown = report.load(run)
     assert _standing(shown) == {}
-    assert {group.name: group.objects for group in shown.kept}[report.fates.NOT_NAMED] == 78
+    assert {group.name: group.objects for group in shown.kept}[Fate.NOT_NAMED.sentence] == 78
     assert sweep_only(run) == {}
     # The server's scan has the id of the job's own mark here, which stays as it is.
     with pytest.raises(

@@ -295,9 +295,9 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
     show_report(console(shown), made)
     headline = next(line for line in shown.getvalue().splitlines() if line)
     assert headline == (
-        "repo, run 2026-11-20T02-00-00Z: nothing may go, of 3 objects, 3.0 MB; kept by a setting: "
-        '3 objects, 4.0 kB, lakeFS did not give its name (`strangers = "keep"`); '
-        'kept by a setting: 2 objects, 1.0 kB, older than the repository (`inherited = "keep"`)'
+        "repo, run 2026-11-20T02-00-00Z: nothing may go, of 3 objects, 3.0 MB; "
+        f"kept by a setting: 3 objects, 4.0 kB, {Fate.STRANGER.sentence}; "
+        f"kept by a setting: 2 objects, 1.0 kB, {Fate.INHERITED.sentence}"
     )
     for text in (unescape(report.page(made)), shown.getvalue()):
         assert (
@@ -305,7 +305,7 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
             "not give" in text
         )
         assert 'inherited = "collect"` considers them as well' in text
-    assert "3 objects kept: lakeFS did not give its name" in unescape(report.page(made))
+    assert f"3 objects kept: {Fate.STRANGER.sentence}" in unescape(report.page(made))
 
 
 def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():
