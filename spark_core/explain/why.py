@@ -12,12 +12,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from spark_core import holds, lakegc_keys
-from spark_core.addresses import candidates as rule
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
-from spark_core.explain.read_before import base_of, listed_by, runs_before
+from spark_core.explain.read_before import is_missing, listed_by, runs_before
 from spark_core.explain.stored_rows import rows_of
+from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.plain_text import span_text
 from spark_core.policies.document import UNCOMMITTED
@@ -44,19 +44,13 @@ _DROPPED = (
     "upload was never linked (lakeFS keeps no record of which)"
 )
 
-_STANDINGS = {
-    rule.PROTECTED: ("name", "its name is one that lakegc never collects"),
-    rule.STRANGER: ("name", 'lakeFS did not give its name; `strangers = "keep"` keeps it'),
-    rule.INHERITED: ("age", 'it is older than the repository; `inherited = "keep"` keeps it'),
-}
-
 
 @dataclass(frozen=True)
 class Reason:
     """One thing that keeps an object, or lets it go.
 
     Attributes:
-        kind: commit, staged, hold, age, name, hidden, rule or sweep.
+        kind: commit, hold, rule or sweep; for what else decided a value of `fates.Fate`; unknown.
         text: The reason in words.
         until: ISO instant until when it holds at least; None if nothing is known to end it.
     """
@@ -66,12 +60,11 @@ class Reason:
     until: str | None = None
 
 
-_STAGED = Reason("staged", "it is staged: a branch has it in an uncommitted change")
-_HIDDEN = Reason(
-    "hidden",
-    "no commit and no staged entry is known to have it, and the mark let it stay: a branch may "
-    "read identical content that was uploaded again, or was not asked (`twin_calls`), a hold kept "
-    "it then, or the reference mark does not name it",
+_REACHED = Reason("commit", "a retained commit had it when the run was marked")
+# The other kinds of the first reason are fates.
+_FATE_OF_KIND = {"commit": Fate.COMMITTED.value, "unknown": ""}
+_EARLIER_LAKEGC = Reason(
+    "unknown", "marked by an earlier lakegc, which did not note why the object stays"
 )
 
 
@@ -97,6 +90,7 @@ class Explanation:
         branch: The branch on which an expired commit was replaced; None if it is not known.
         replaced_at: ISO instant at which it was replaced there.
         others: Addresses of other objects that had the path that was asked about.
+        fate: What the mark made of it, a value of `fates.Fate`; empty if it is not known.
     """
 
     repository: str
@@ -114,6 +108,7 @@ class Explanation:
     branch: str | None = None
     replaced_at: str | None = None
     others: tuple[str, ...] = ()
+    fate: str = ""
 
     def to_json(self) -> str:
         """Return it as one JSON object."""
@@ -144,47 +139,81 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
         ChainError: If the run has no mark.
     """
     listed = listed_by(run, addresses)
-    expired = rows_of(run, tables.EXPIRED_ADDRESSES, list(listed))
-    staying = [address for address in listed if address not in expired]
-    kept = _kept_by(run, {address: listed[address] for address in staying})
-    going = _going(run, {address: row["reason"] for address, row in expired.items()})
-    found = {}
-    for address, row in listed.items():
-        found[address] = replace(
-            kept[address] if address in kept else going[address],
-            size_bytes=row["size_bytes"],
-            last_modified=row["last_modified"].isoformat(),
-        )
+    found = _looked_up(run, listed)
     found.update(_as_listed_before(run, [each for each in addresses if each not in found]))
     return [found.get(address) or _not_listed(run, address) for address in addresses]
+
+
+def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Explanation]:
+    """Explain the objects that a run listed, by the fates that it stored."""
+    fates, otherwise = _fates(run, list(listed))
+    reached = [address for address in listed if address not in fates]
+    having = holders(run, run.load(tables.RETAINED_COMMITS), reached) if reached else {}
+    held = _held(run, list(listed))
+    going = {each: row["why"] for each, row in fates.items() if Fate(row["fate"]).may_go}
+    found = _going(run, going)
+    for address, row in listed.items():
+        known, commits = fates.get(address), having.get(address, ())
+        if address not in going:
+            reasons = _commits(commits) or [otherwise]
+            if known is not None:
+                reasons = [_reason(run, known, row)]
+            if address in held and reasons[0].kind != Fate.HELD:
+                reasons.append(held[address])
+            found[address] = _kept(run, address, reasons, commits)
+        else:
+            found[address] = replace(found[address], fate=fates[address]["fate"])
+        found[address] = _as_listed(found[address], row)
+    return found
+
+
+def _fates(run: Run, addresses: Sequence[str]) -> tuple[dict[str, dict[str, Any]], Reason]:
+    """Return the fates of listed objects, and what is said of one that has none."""
+    try:
+        found = rows_of(run, tables.FATES, addresses, by_hash=True)
+    except ChainError as problem:
+        if not is_missing(problem):
+            raise
+        rows = rows_of(run, tables.EXPIRED_ADDRESSES, addresses)
+        return {
+            each: {"fate": Fate.EXPIRED, "why": row["reason"]} for each, row in rows.items()
+        }, _EARLIER_LAKEGC
+    return {each: row for each, row in found.items() if row["address"] in (None, each)}, _REACHED
+
+
+def _as_listed(found: Explanation, row: Mapping[str, Any]) -> Explanation:
+    return replace(
+        found, size_bytes=row["size_bytes"], last_modified=row["last_modified"].isoformat()
+    )
 
 
 def _as_listed_before(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
     """Explain objects that an optimized run did not list, by the last run that listed them.
 
-    What keeps them is asked of the optimized run, which knows all commits and staged entries.
-    Where it knows nothing, nothing changed: the earlier answer stands.
+    The optimized run knows all commits and staged entries. Where it knows nothing of an object,
+    nothing changed: the earlier answer stands.
     """
     found: dict[str, Explanation] = {}
     left = list(addresses)
     for earlier in runs_before(run) if left else ():
         try:
             rows = listed_by(earlier, left)
+            before = dict(zip(rows, explain_each(earlier, list(rows)), strict=True))
         except UNREADABLE:
             return found | {address: _pruned(run, earlier, address) for address in left}
+        having = holders(run, run.load(tables.RETAINED_COMMITS), list(rows)) if rows else {}
+        staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, list(rows), by_hash=True)
         said = f"run {earlier.key} listed it, and run {run.key}, which read only what changed"
-        kept = _kept_by(run, rows)
-        unknown = [address for address in kept if kept[address].reasons == (_HIDDEN,)]
-        before = dict(zip(unknown, explain_each(earlier, unknown), strict=True))
         for address, row in rows.items():
-            one = before.get(address, kept[address])
-            also = "found nothing new of it" if address in before else "did not need to"
-            found[address] = replace(
-                one,
-                sentence=f"{one.sentence} ({said}, {also})",
-                size_bytes=row["size_bytes"],
-                last_modified=row["last_modified"].isoformat(),
-            )
+            also = "did not need to"
+            if address in having:
+                one = _kept(run, address, _commits(having[address]), having[address])
+            elif address in staged:
+                one = _kept(run, address, [Reason(Fate.STAGED, Fate.STAGED.sentence)])
+            else:
+                one, also = before[address], "found nothing new of it"
+            sentence = f"{one.sentence} ({said}, {also})"
+            found[address] = replace(_as_listed(one, row), sentence=sentence)
         left = [address for address in left if address not in rows]
     return found
 
@@ -203,39 +232,31 @@ def _pruned(run: Run, earlier: Run, address: str) -> Explanation:
     )
 
 
-def _kept_by(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Explanation]:
-    """Return everything that is known to keep listed objects."""
-    if not listed:
-        return {}
-    addresses = list(listed)
-    committed = list(rows_of(run, tables.COMMITTED_ADDRESSES, addresses, by_hash=True))
-    staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, addresses, by_hash=True)
-    # Table 4 of an optimized run has only the ranges that it read.
-    asked = committed if base_of(run) is None else addresses
-    having = holders(run, run.load(tables.RETAINED_COMMITS), asked) if asked else {}
-    committed = list({**dict.fromkeys(committed), **having})
-    held = _held(run, addresses)
-    explained = {}
-    for address, row in listed.items():
-        found: list[Reason] = []
-        of_commits = having.get(address, ())
-        if address in committed:
-            found += _commits(of_commits)
-        if address in staged:
-            found.append(_STAGED)
-        if address in held:
-            found.append(held[address])
-        standing = row["standing"]
-        if standing in (rule.YOUNG, rule.UPLOAD):
-            found.append(_young(run, row))
-        elif standing in _STANDINGS:
-            found.append(Reason(*_STANDINGS[standing]))
-        explained[address] = _kept(run, address, found or [_HIDDEN], of_commits)
-    return explained
+def _reason(run: Run, row: Mapping[str, Any], listed: Mapping[str, Any]) -> Reason:
+    """Say why an object has its fate, as the mark stored it."""
+    fate, why, until = Fate(row["fate"]), row["why"], row["until"]
+    text = why if why.startswith(fate.sentence) else f"{fate.sentence}: {why}"
+    if fate in (Fate.YOUNG, Fate.UPLOADING):
+        text = _age(run, fate, listed["last_modified"])
+    return Reason(fate, text, until.isoformat() if until and until > run.key.instant else None)
+
+
+def _age(run: Run, fate: Fate, modified: datetime) -> str:
+    figures = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
+    limits, inventory = run.as_decided(figures).limits, figures.inventory
+    written = f"it was written at {modified:%Y-%m-%d %H:%M} UTC"
+    if inventory is not None and fate is Fate.YOUNG and modified < limits.cutoff:
+        return (
+            f"{written}, about when the inventory of {inventory.created_at} was made, or later: "
+            "the next one decides"
+        )
+    limit = limits.uploads_cutoff if fate is Fate.UPLOADING else limits.cutoff
+    young = span_text(run.key.instant - limit)
+    return f"{written}, and objects younger than {young} are left alone"
 
 
 def _kept(
-    run: Run, address: str, reasons: Sequence[Reason], of_commits: Sequence[Holder]
+    run: Run, address: str, reasons: Sequence[Reason], of_commits: Sequence[Holder] = ()
 ) -> Explanation:
     sentence = f"kept: {reasons[0].text}"
     until = [reason.until for reason in reasons]
@@ -250,6 +271,7 @@ def _kept(
         sentence,
         tuple(reasons),
         rule=reasons[0].text,
+        fate=_FATE_OF_KIND.get(reasons[0].kind, reasons[0].kind),
     )
     if not of_commits:
         return found
@@ -380,28 +402,6 @@ def _held(run: Run, addresses: Sequence[str]) -> dict[str, Reason]:
     }
 
 
-def _young(run: Run, listed: Mapping[str, Any]) -> Reason:
-    figures = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
-    limits = run.as_decided(figures).limits
-    inventory, modified = figures.inventory, listed["last_modified"]
-    is_young = listed["standing"] == rule.YOUNG
-    if inventory is not None and is_young and modified < limits.cutoff:
-        return Reason(
-            "age",
-            f"it was written at {modified:%Y-%m-%d %H:%M} UTC, about when the "
-            f"inventory of {inventory.created_at} was made, or later: the next one decides",
-        )
-    limit = limits.uploads_cutoff if listed["standing"] == rule.UPLOAD else limits.cutoff
-    age = run.key.instant - limit
-    until = modified + age
-    return Reason(
-        "age",
-        f"it was written at {modified:%Y-%m-%d %H:%M} UTC, and objects younger than "
-        f"{span_text(age)} are left alone",
-        until.isoformat(),
-    )
-
-
 def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
     """Say what became of objects that no commit had, as far as it can be told.
 
@@ -443,8 +443,6 @@ def _commits(found: Sequence[Holder]) -> list[Reason]:
         until = [one.retained_until for one in left]
         latest = None if None in until else max(text for text in until if text)
         shown.append(Reason("commit", f"{len(left)} more commits have it", latest))
-    if not shown:
-        shown.append(Reason("commit", "a retained commit had it when the run was marked"))
     return shown
 
 

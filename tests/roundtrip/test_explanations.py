@@ -180,11 +180,11 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     assert all(reason.until for reason in listed.reasons), "only commits within main's 21 days"
     latest = instant_in_words(max(one.until for one in listed.reasons))
     assert f"under the rules of that run it cannot go before {latest}" in listed.sentence
-    assert [one.kind for one in explain(run, held.address).reasons] == ["hold"]
+    assert [one.kind for one in explain(run, held.address).reasons] == ["held"]
     draft = explain(run, address_of(run, "lakefs://repo/main/inbox/draft"))
     assert [one.kind for one in draft.reasons] == ["staged"]
     young = explain(run, by_path["inbox/young", False].address)
-    assert [one.kind for one in young.reasons] == ["age"]
+    assert [one.kind for one in young.reasons] == ["young"]
     gone = explain(run, by_path["d_0316", True].address)
     assert gone.state == "deleted"
     assert f"run {run.key} deleted it" in gone.sentence

@@ -62,6 +62,7 @@ class Written:
         twins=None,
         of_listing=None,
         of_committed=None,
+        notes_fates=True,
     ):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address ->
         reason, `fates` address -> fate and why it stays, of other objects. `of_listing` and
@@ -169,7 +170,7 @@ class Written:
             tables.EXPIRED_ADDRESSES,
             rows,
             parents,
-            encloses=(self._keep(tables.FATES, told, parents),),
+            encloses=(self._keep(tables.FATES, told, parents),) if notes_fates else (),
             twins=twins or NO_TWINS,
             by_fate=by_fate,
             **_not_read(listed, of_listing),
