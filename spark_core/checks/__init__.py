@@ -21,6 +21,7 @@ from spark_core.checks.expired import (
     mark_is_recent,
     only_data_expires,
     only_old_objects_expire,
+    plan_is_a_selection_of_fates,
     tables_were_made_in_order,
 )
 from spark_core.checks.history import nothing_changed_suddenly
@@ -56,6 +57,7 @@ __all__ = [
     "only_data_expires",
     "only_old_objects_expire",
     "optimized_runs_were_right",
+    "plan_is_a_selection_of_fates",
     "ranges_were_read_whole",
     "tables_were_made_in_order",
     "uncommitted_was_read_whole",
@@ -75,6 +77,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
         ("committed_addresses", zero_ranges_are_proved),
         ("expired_addresses", tables_were_made_in_order),
         ("expired_addresses", mark_is_recent),
+        ("expired_addresses", plan_is_a_selection_of_fates),
         ("expired_addresses", only_data_expires),
         ("expired_addresses", only_old_objects_expire),
         ("expired_addresses", live_objects_are_listed),

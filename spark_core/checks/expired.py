@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests, confirmed_or, setting, share
 from spark_core.errors import ChainError
+from spark_core.fates import Fate
 from spark_core.plain_text import bytes_text, span_text
+from spark_core.records import tables
 from spark_core.records.figures import (
     CommittedFigures,
     ExpiredFigures,
@@ -12,6 +14,7 @@ from spark_core.records.figures import (
     ListedFigures,
     TwinFigures,
 )
+from spark_core.records.manifest import ENCLOSED
 from spark_core.run import Run, chain
 
 _TABLE = "expired_addresses"
@@ -72,6 +75,35 @@ def mark_is_recent(run: Run, manifests: Manifests) -> CheckResult:
         },
         limit=f"{span_text(limit)} since the first reading began",
         lifted_by=setting("max_mark_age_days"),
+    )
+
+
+def plan_is_a_selection_of_fates(run: Run, manifests: Manifests) -> CheckResult:
+    """What may go is what the stored fates of all listed objects let go, no more and no less."""
+    del run
+    table = manifests[_TABLE]
+    amounts = ExpiredFigures.of(table).by_fate
+    is_stored = tables.FATES.name in table.facts.get(ENCLOSED, {})
+    may_go = sum(objects for fate, (objects, _) in (amounts or {}).items() if Fate(fate).may_go)
+    if amounts is None or not is_stored:
+        problem = (
+            "an earlier lakegc marked this run, and stored no fates of the objects. Its report "
+            "stays; to sweep, mark again under a new run key."
+        )
+    elif may_go != table.rows:
+        problem = (
+            f"the fates let {may_go} objects go, and the table names {table.rows}. Report it with "
+            "this run's manifest."
+        )
+    else:
+        problem = ""
+    return CheckResult(
+        "plan_is_a_selection_of_fates",
+        _TABLE,
+        not problem,
+        problem or f"the fates of all listed objects let {may_go} go, and the table names them",
+        {"may_go": may_go, "named": table.rows},
+        limit="one fate for each listed object; the table names those that their fates let go",
     )
 
 

@@ -123,7 +123,7 @@ def test_47_an_object_that_came_back_was_listed_and_looked_up_and_counted_twice(
     place.date(sharded, 50)
     _, marked = place.mark(10, **OPTIMIZED)
     assert is_optimized(marked)
-    assert ExpiredFigures.of(marked.expired.manifest).fates == {"committed": (2, 9)}
+    assert ExpiredFigures.of(marked.expired.manifest).by_fate == {"committed": (2, 9)}
 
 
 def test_54_what_an_older_run_sketched_was_pruned(

@@ -17,7 +17,7 @@ from lakegc_dagster.sandbox.xids import encode_xid
 from spark_core import report
 from spark_core.checks import verdict
 from spark_core.errors import VerdictError
-from spark_core.report.values import KEPT_BY_SETTING
+from spark_core.fates import Fate
 from tests.support.passing_mark import passing_mark
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -60,17 +60,18 @@ class Place:
         run = open_sandbox_run(self.sandbox, "repo", spark, at, **options)
         marked, found, results = mark_and_conclude(run)
         assert found.passed, [result for result in results if not result.passed]
-        figures = marked.expired.manifest.facts["kept_by_setting"]
+        figures = marked.expired.manifest.facts["by_fate"]
         made = report.load(run)
         said = {group.name: (group.objects, group.size_bytes) for group in made.kept_by_setting}
-        names = dict(zip(figures, KEPT_BY_SETTING.values(), strict=True))
+        by_settings = (Fate.STRANGER, Fate.INHERITED, Fate.UPLOADING)
         assert said == {
-            names[name]: (f["objects"], f["bytes"]) for name, f in figures.items() if f["objects"]
+            fate.sentence: tuple(figures[fate]) for fate in by_settings if fate in figures
         }
         assert len(made.cautions) == len(said)
         gone = {address for address, outcome in sweep_only(run).items() if outcome == "deleted"}
         assert self.live not in gone
-        return gone, {name: f["objects"] for name, f in figures.items()}
+        kept = zip(("strangers", "inherited", "longest_upload_days"), by_settings, strict=True)
+        return gone, {setting: figures.get(fate, (0, 0))[0] for setting, fate in kept}
 
 
 def _xid(instant: datetime, number: int = 0) -> str:

@@ -10,7 +10,7 @@ import pytest
 from lakegc_dagster.sandbox import objects, refs, repositories
 from spark_core.checks import verdict
 from spark_core.errors import VerdictError
-from spark_core.mark.expired import NAMED_MISSING
+from spark_core.mark.missing import NAMED_MISSING
 from spark_core.records import tables
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run

@@ -66,7 +66,8 @@ def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatc
         made["overwritten"]: NEVER_COMMITTED,
     }
     facts = small.manifest.facts
-    assert facts["held_objects"] == facts["twins"]["kept_objects"] == facts["other_sizes"] == 1
+    assert facts["by_fate"]["held"][0] == facts["by_fate"]["read_by_branch"][0] == 1
+    assert facts["twins"]["kept_objects"] == facts["other_sizes"] == 1
     assert facts["missing_named"] == [made["missing"]]
     _require_checked(run, small)
 

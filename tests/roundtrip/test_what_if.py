@@ -19,6 +19,7 @@ from tests.support.sandbox_runs import open_sandbox_run
 pytestmark = pytest.mark.spark
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+UNREACHABLE = ("expired", "read_by_branch", "may_hide")
 
 
 def _unreachable(sandbox, spark, at, rules=None):
@@ -30,7 +31,8 @@ def _unreachable(sandbox, spark, at, rules=None):
             )
     run = open_sandbox_run(sandbox, "repo", spark, at)
     facts = mark_only(run).expired.manifest.facts
-    return facts["unreachable_objects"], facts["unreachable_bytes"]
+    amounts = [facts["by_fate"].get(fate, (0, 0)) for fate in UNREACHABLE]
+    return tuple(sum(each) for each in zip(*amounts, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,9 @@ SAVED = saved.Saved(
     checksums_agree=True,
     blocked_by=(),
     expired=(Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
-    kept=(Part("_lakefs/retention/gc/addresses/_kept", 1, 100, "a" * 64),),
+    fates=(Part("_lakefs/retention/gc/fates/part", 1, 100, "a" * 64),),
     manifests={"retained_ranges": "its manifest"},
-    files={"_lakefs/retention/gc/addresses/_kept": "UEFSMQ=="},
+    files={"_lakefs/retention/gc/fates/part": "UEFSMQ=="},
 )
 CHECK = {
     "name": "a_check",

@@ -127,6 +127,15 @@ FIRING = {
             "3 objects that would go were not named by lakeFS or are older than the repos",
         ),
     ],
+    "plan_is_a_selection_of_fates": [
+        (EXPIRED, {"by_fate": None}, "an earlier lakegc marked this run, and stored no fates"),
+        (EXPIRED, {"enclosed": {}}, "an earlier lakegc marked this run, and stored no fates"),
+        (
+            EXPIRED,
+            {"by_fate": {"expired": [2, 8], "committed": [1, 4]}},
+            "the fates let 2 objects go, and the table names 1",
+        ),
+    ],
     "only_old_objects_expire": [
         (
             EXPIRED,

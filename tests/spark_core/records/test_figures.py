@@ -71,7 +71,7 @@ def test_figures_that_an_earlier_lakegc_did_not_note_mean_what_their_absence_mea
     assert (committed.metarange_rows_read, committed.heads_outside) == (None, None)
     assert not committed.expired_ranges_all
     expired = read(ExpiredFigures)
-    assert (expired.fates, expired.reference, expired.twins.are_sizes_said) == (None,) * 3
+    assert (expired.by_fate, expired.reference, expired.twins.are_sizes_said) == (None,) * 3
     swept = read(DeletionFigures)
     assert (swept.deleted_objects, swept.quarantine_days, swept.left_objects) == (None, None, 0)
 
