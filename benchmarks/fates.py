@@ -36,6 +36,7 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standings_of
 from spark_core.addresses.namespace import Namespace
 from spark_core.mark import fates
+from spark_core.mark.fate_rows import Targets
 from spark_core.model import RunKey
 from spark_core.optimized.listing import Listing
 from spark_core.records import writing
@@ -178,7 +179,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
         manifest=SimpleNamespace(parts=parts, beside=beside)
     )
     attempt = writing.new_attempt()
-    targets = fates.Targets(
+    targets = Targets(
         Target(store, "_lakefs/bench/decided/", attempt, schemas.EXPIRED_ADDRESSES),
         Target(store, "_lakefs/bench/fates/", attempt, schemas.FATES),
     )

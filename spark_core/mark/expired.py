@@ -20,8 +20,10 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
 from spark_core.mark import fates, inventory
+from spark_core.mark.compared import NAMED
 from spark_core.mark.deleted_before import deleted_before
-from spark_core.mark.fates import NAMED, Answers, Decided, Inputs, Targets, Words
+from spark_core.mark.fate_rows import Decided, Targets
+from spark_core.mark.fates import Answers, Inputs, Words
 from spark_core.mark.missing import Missing, missing_of, written_since
 from spark_core.mark.since_base.audit import audit
 from spark_core.mark.since_base.brought_back import only_in_expired_commits

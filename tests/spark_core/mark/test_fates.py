@@ -13,9 +13,11 @@ from spark_core import holds, schemas
 from spark_core.addresses.candidates import standing
 from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
-from spark_core.mark import fates
+from spark_core.mark import compared, fates
+from spark_core.mark.compared import NAMED
 from spark_core.mark.expired_sums import Sums
-from spark_core.mark.fates import NAMED, Answers, Inputs, Targets, Words
+from spark_core.mark.fate_rows import Targets
+from spark_core.mark.fates import Answers, Inputs, Words
 from spark_core.model import RunKey
 from spark_core.optimized.listing import Comparable, Listing
 from spark_core.records import reading, tables, writing
@@ -36,7 +38,7 @@ def run(request, tmp_path, spark, monkeypatch):
     if request.param == "by executors":
         monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
         monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)
-        monkeypatch.setattr(fates, "_ROWS_OF_A_TASK", 100)
+        monkeypatch.setattr(compared, "_ROWS_OF_A_TASK", 100)
     return written_run(tmp_path, spark=spark)
 
 
@@ -247,9 +249,9 @@ def test_rows_that_are_not_those_that_were_compared_end_the_mark(run):
 def test_references_that_got_lost_end_the_mark(run, monkeypatch):
     """Of what is not compared nobody finds that it is alive."""
     run.mark({"data/a/x": (3, OLD)}, committed=["data/a/x"], staged=["data/a/x"])
-    read = fates._read_references
+    read = compared._read_references
     monkeypatch.setattr(
-        fates,
+        compared,
         "_read_references",
         lambda store, comparable, parts: (
             batch.slice(1) for batch in read(store, comparable, parts)
@@ -302,7 +304,7 @@ def test_references_that_meet_no_listed_object_are_left_out_and_change_nothing(
     wanted, comparable = _mark_of_a_change(run)
     found, rows = _decide(run, comparable=comparable)
     assert {row["address"] for row in rows} == wanted
-    monkeypatch.setattr(fates, "_MOST_HELD", 0)
+    monkeypatch.setattr(compared, "_MOST_HELD", 0)
     whole, again = _decide(run, comparable=comparable)
     assert sorted(map(str, again)) == sorted(map(str, rows))
     for name in ("objects", "size_bytes", "live", "other_sizes", "references"):
@@ -316,8 +318,8 @@ def test_references_that_got_lost_before_they_met_the_listing_end_the_mark(run, 
     monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     _, comparable = _mark_of_a_change(run)
-    meet = fates._meet
-    monkeypatch.setattr(fates, "_meet", lambda *some: (meet(*some)[0], 0))
+    meet = compared._meet
+    monkeypatch.setattr(compared, "_meet", lambda *some: (meet(*some)[0], 0))
     with pytest.raises(IncompleteReadError, match="of 645 references"):
         _decide(run, comparable=comparable)
 
