@@ -17,6 +17,8 @@ from lakegc_dagster.metrics.gauges import metrics_text
 from lakegc_dagster.overview import Past
 from spark_core import report
 from spark_core.checks import verdict
+from spark_core.errors import ChainError
+from spark_core.explain import explain_each
 from spark_core.fates import Fate
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Policy
@@ -168,14 +170,31 @@ def agree(story, run):
     assert slices["objects_listed"].value == listed["objects"]
 
     # The table has a row for each listed object that no retained commit reaches.
-    rows = Counter(
-        fate
-        for batch in run.load(tables.FATES).batches(["fate"])
-        for fate in batch.column("fate").to_pylist()
+    told = {name: amount[0] for name, amount in fates.items() if name != NOT_READ}
+    explained = explain_each(
+        run, [*values(run, tables.NAMESPACE_SLICES, "address"), *looked_up(run)]
     )
-    told = {name: amount[0] for name, amount in fates.items()}
-    assert rows == {name: told[name] for name in told if name not in ("committed", NOT_READ)}
+    assert Counter(one.fate for one in explained) == told
+    told.pop("committed")
+    assert Counter(values(run, tables.FATES, "fate")) == told
     return fates
+
+
+def values(run, spec, column):
+    """Return a column of a table of a run."""
+    return [
+        value
+        for batch in run.load(spec).batches([column])
+        for value in batch.column(column).to_pylist()
+    ]
+
+
+def looked_up(run):
+    """Return the objects that an optimized run looked up beside those that it listed."""
+    try:
+        return values(run, tables.LOOKED_UP_OBJECTS, "address")
+    except ChainError:
+        return []
 
 
 def of_fates(fates, may_go):
