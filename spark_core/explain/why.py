@@ -198,22 +198,23 @@ def _as_listed_before(run: Run, addresses: Sequence[str]) -> dict[str, Explanati
     for earlier in runs_before(run) if left else ():
         try:
             rows = listed_by(earlier, left)
-            before = dict(zip(rows, explain_each(earlier, list(rows)), strict=True))
         except UNREADABLE:
             return found | {address: _pruned(run, earlier, address) for address in left}
-        having = holders(run, run.load(tables.RETAINED_COMMITS), list(rows)) if rows else {}
-        staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, list(rows), by_hash=True)
+        asked = list(rows)
+        having = holders(run, run.load(tables.RETAINED_COMMITS), asked) if asked else {}
+        staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, asked, by_hash=True)
+        now = {each: _kept(run, each, _commits(some), some) for each, some in having.items()}
+        for address in staged:
+            reason = Reason(Fate.STAGED, Fate.STAGED.sentence)
+            now.setdefault(address, _kept(run, address, [reason]))
+        before = explain_each(earlier, [address for address in asked if address not in now])
         said = f"run {earlier.key} listed it, and run {run.key}, which read only what changed"
-        for address, row in rows.items():
-            also = "did not need to"
-            if address in having:
-                one = _kept(run, address, _commits(having[address]), having[address])
-            elif address in staged:
-                one = _kept(run, address, [Reason(Fate.STAGED, Fate.STAGED.sentence)])
-            else:
-                one, also = before[address], "found nothing new of it"
+        for one, also in (
+            *((one, "did not need to") for one in now.values()),
+            *((one, "found nothing new of it") for one in before),
+        ):
             sentence = f"{one.sentence} ({said}, {also})"
-            found[address] = replace(_as_listed(one, row), sentence=sentence)
+            found[one.address] = replace(_as_listed(one, rows[one.address]), sentence=sentence)
         left = [address for address in left if address not in rows]
     return found
 
