@@ -8,14 +8,13 @@ deleted since. Hidden entries (`hidden_entries`) are not looked for, so answers 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +27,13 @@ from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.records.figures import Groups
 from spark_core.references.commits import read_commits, tables_prefix
-from spark_core.references.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
+from spark_core.references.explanations import (
+    AT_THE_TOP,
+    NAMES_OF_A_TASK,
+    NO_BRANCH,
+    UNREADABLE,
+    GroupSums,
+)
 from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import TableReader, tasks_of
 from spark_core.report.fates import total
@@ -55,8 +60,6 @@ NEVER_COMMITTED = "(never committed)"
 
 # Level of an object that no commit has, and the number of its branch.
 _IN_NO_COMMIT = -1
-# In so many tasks sums are added up by name, and each task finds those with most bytes.
-_TASKS_OF_SUMS = 8
 _KEEPER, _FOLDER, _BRANCH = "keeper", "folder", "branch"
 _HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 _CANDIDATES = _HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
@@ -72,7 +75,8 @@ class Freed:
         name: The rules in words.
         objects: Number of objects.
         size_bytes: Their bytes.
-        by_prefix: Name, objects and bytes of the folders at the top with most bytes.
+        by_prefix: Name, objects and bytes of the folders at the top with most bytes, and of all
+            others.
         by_branch: Name, objects and bytes of the branches with most bytes; an object counts for the
             branch whose commits keep it longest under the rules of now.
     """
@@ -166,20 +170,18 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         for at, question in enumerate(questions)
         for number in range(len(question.names))
     ]
-    schema = _sums_schema(len(questions))
-    free = partial(_free, [*asked, (_level(0), _IN_NO_COMMIT)])
-    swept, freed = Exchange(
-        sources, partial(_sums, len(questions), len(branches)), schema, free
-    ).run(lambda: run.spark, threads=run.options.read_threads)
-    # No task has sums where there is no candidate.
-    freed.append(free(0, schema.empty_table()))
-    *answers, never = (_freed(some, branches) for some in zip(*freed, strict=True))
+    asked.append((_level(0), _IN_NO_COMMIT))
+    told, _ = Exchange(sources, partial(_free, asked, branches), _HASHES, _no_rows).run(
+        lambda: run.spark, threads=run.options.read_threads
+    )
+    free = zip(*(one.free for one in told), strict=True)
+    *answers, never = map(_freed, [*names, NEVER_COMMITTED], free)
     return WhatIf(
         run.repository.id,
         str(run.key),
         (never.objects, never.size_bytes),
-        total(swept),
-        tuple(replace(one, name=name) for one, name in zip(answers, names, strict=True)),
+        total(one.swept for one in told),
+        tuple(answers),
         run.options.price_per_gb_month,
         asked_at,
     )
@@ -390,19 +392,23 @@ def _read_ranges(
     yield from interleaved(ranges.to_pylist(), read, threads=reader.threads)
 
 
-def _sums_schema(questions: int) -> pa.Schema:
-    kind, name = pa.field("kind", pa.string()), pa.field("name", pa.string())
-    levels = [pa.field(_level(at), pa.int64()) for at in range(questions)]
-    counts = [pa.field("objects", pa.int64()), pa.field("size_bytes", pa.int64())]
-    return pa.schema([kind, name, *levels, *counts])
+@dataclass(frozen=True)
+class _Told:
+    """What a bucket tells: what is deleted already; by answer what is free by folder, by branch."""
+
+    swept: tuple[int, int]
+    free: Sequence[tuple[GroupSums, GroupSums]]
 
 
-def _sums(questions: int, branches: int, bucket: Mapping[str, pa.Table]) -> Sent[tuple[int, int]]:
-    """Sum up the objects of a bucket by their levels, once by folder and once by branch.
+def _free(
+    asked: Sequence[tuple[str, int]], branches: Sequence[str], bucket: Mapping[str, pa.Table]
+) -> Sent[_Told]:
+    """Sum up the objects of a bucket that each answer frees.
 
-    Returns:
-        Objects and bytes that are deleted already; and columns of `_sums_schema`, those of a name
-        for the same task. The name of a branch is its number.
+    Args:
+        asked: For each answer the level that decides, and the highest one that is not retained.
+        branches: Names of branches, by their numbers.
+        bucket: The sources of `what_if`.
     """
     candidates = bucket["candidates"]
     hashes = candidates["address_hash"]
@@ -413,70 +419,49 @@ def _sums(questions: int, branches: int, bucket: Mapping[str, pa.Table]) -> Sent
     swept = candidates.filter(is_deleted)
     listed = candidates.filter(pc.invert(pc.or_(is_deleted, is_staged)))
     known = listed.join(_known(bucket["entries"]), "address_hash", join_type="left outer")
-    keeper = numbers_of(known[_KEEPER].fill_null(_IN_NO_COMMIT))
-    branch = pa.array(np.where(keeper < 0, keeper, keeper % branches)).cast(pa.string())
-    levels = [known[_level(at)].fill_null(_IN_NO_COMMIT) for at in range(questions)]
-    schema = _sums_schema(questions)
-    sums = pa.concat_tables(
-        pa.table([pa.repeat(kind, known.num_rows), names, *levels, known["size_bytes"]], columns)
-        .group_by(columns[:-1])
+    keeper = numbers_of(known[_KEEPER].fill_null(0)) % len(branches)
+    branch = pc.if_else(known[_KEEPER].is_valid(), pa.array(branches).take(pa.array(keeper)), None)
+    levels = sorted({level for level, _ in asked})
+    by_name = [
+        pa.table(
+            {
+                "name": names.fill_null(NEVER_COMMITTED),
+                **{level: known[level].fill_null(_IN_NO_COMMIT) for level in levels},
+                "size_bytes": known["size_bytes"],
+            }
+        )
+        .group_by(["name", *levels])
         .aggregate([([], "count_all"), ("size_bytes", "sum")])
-        .rename_columns(schema.names)
-        .cast(schema)
-        for kind, names in (
-            (_FOLDER, known[_FOLDER].fill_null(NEVER_COMMITTED)),
-            (_BRANCH, branch),
-        )
-        for columns in ([name for name in schema.names if name != "objects"],)
-    )
-    task = pa.array(numbers_of(hashed(sums["name"].combine_chunks())) % _TASKS_OF_SUMS)
-    return Sent(
-        (swept.num_rows, pc.sum(swept["size_bytes"]).as_py() or 0),
-        {number: sums.filter(pc.equal(task, number)) for number in range(_TASKS_OF_SUMS)},
-    )
-
-
-def _free(asked: Sequence[tuple[str, int]], _number: int, sums: pa.Table) -> list[Freed]:
-    """Say what would be free of all objects of some folders, and of all of some branches.
-
-    Args:
-        asked: For each answer the level that decides, and the highest one that is not retained.
-        sums: All sums of those names: columns of `_sums_schema`.
-    """
-    kinds = [sums.filter(pc.equal(sums["kind"], kind)) for kind in (_FOLDER, _BRANCH)]
-    answers = []
+        for names in (known[_FOLDER], branch)
+    ]
+    free = []
     for level, most in asked:
-        free = [some.filter(pc.less_equal(some[level], most)) for some in kinds]
-        objects, size_bytes = (
-            pc.sum(free[0][name]).as_py() or 0 for name in ("objects", "size_bytes")
+        by_prefix, by_branch = (
+            _summed(sums.filter(pc.less_equal(sums[level], most))) for sums in by_name
         )
-        by_prefix, by_branch = map(_largest, free)
-        answers.append(Freed("", objects, size_bytes, by_prefix, by_branch))
-    return answers
+        free.append((by_prefix, by_branch))
+    return Sent(_Told((swept.num_rows, pc.sum(swept["size_bytes"]).as_py() or 0), free), {})
 
 
-def _largest(free: pa.Table) -> Groups:
-    """Sum up by name: those with most bytes."""
-    by_name = (
-        free.group_by("name")
-        .aggregate([("objects", "sum"), ("size_bytes", "sum")])
-        .sort_by([("size_bytes_sum", "descending"), ("name", "ascending")])
-    )
-    return tuple(tuple(row.values()) for row in by_name.slice(0, TOP).to_pylist())
+def _summed(free: pa.Table) -> GroupSums:
+    found = GroupSums()
+    for row in free.select(["name", "count_all", "size_bytes_sum"]).to_pylist():
+        found.objects[row["name"]] += row["count_all"]
+        found.size_bytes[row["name"]] += row["size_bytes_sum"]
+    return found.first(NAMES_OF_A_TASK)
 
 
-def _freed(some: Sequence[Freed], branches: Sequence[str]) -> Freed:
-    """Put together what all tasks found of one answer."""
-    by_branch = _top(one.by_branch for one in some)
-    named = {str(_IN_NO_COMMIT): NEVER_COMMITTED, **{str(at): n for at, n in enumerate(branches)}}
+def _no_rows(_number: int, _rows: pa.Table) -> None:
+    """Work on no rows: none are sent on."""
+
+
+def _freed(name: str, told: Sequence[tuple[GroupSums, GroupSums]]) -> Freed:
+    """Put together what all buckets told of one answer."""
+    by_prefix, by_branch = GroupSums(), GroupSums()
+    for one in told:
+        by_prefix.merge(one[0])
+        by_branch.merge(one[1])
+    objects, size_bytes = by_prefix.objects.total(), by_prefix.size_bytes.total()
     return Freed(
-        "",
-        *total((one.objects, one.size_bytes) for one in some),
-        _top(one.by_prefix for one in some),
-        tuple((named[number], objects, size) for number, objects, size in by_branch),
+        name, objects, size_bytes, by_prefix.first(TOP).groups, by_branch.first(TOP).groups
     )
-
-
-def _top(several: Iterable[Groups]) -> Groups:
-    rows = (row for groups in several for row in groups)
-    return tuple(sorted(rows, key=lambda row: (-row[2], row[0]))[:TOP])

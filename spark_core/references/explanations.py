@@ -59,7 +59,7 @@ UNREADABLE = (ChainError, CorruptTableError, NotFoundError)
 AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
 # Groups of each kind that are told, and those that a task tells the driver of. Rows come to tasks
 # by a hash, so a group that is among the first of all is among the first of each.
-TOP, _OF_A_TASK = 10, 200
+TOP, NAMES_OF_A_TASK = 10, 200
 
 _LET_GO = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
 _WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "newest")])
@@ -166,7 +166,7 @@ class GroupSums:
         for row in summed.to_pylist():
             found.objects[row["name"]] = row["count_all"]
             found.size_bytes[row["name"]] = row["size_sum"]
-        return found.first(_OF_A_TASK)
+        return found.first(NAMES_OF_A_TASK)
 
     def merge(self, other: GroupSums) -> None:
         """Add the sums of another task."""

@@ -40,15 +40,6 @@ def may_go(fates: Mapping[str, Amount]) -> Amount:
     return total(fates.get(fate, (0, 0)) for fate in Fate if fate.may_go)
 
 
-def joined(several: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
-    """Add up objects and bytes by name."""
-    found = dict[str, Amount]()
-    for amounts in several:
-        for name, amount in amounts.items():
-            found[name] = total((found.get(name, (0, 0)), amount))
-    return found
-
-
 def total(amounts: Iterable[Amount]) -> Amount:
     """Add up objects and bytes."""
     objects = size_bytes = 0

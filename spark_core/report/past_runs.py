@@ -134,11 +134,9 @@ class PastRun:
     @property
     def not_swept(self) -> tuple[int, int]:
         """Objects and bytes that it names and that no sweep is known to be done with."""
-        objects, size_bytes = total(self.outcomes.get(name, (0, 0)) for name in FINAL)
-        return (
-            max(0, (self.expired_objects or 0) - objects),
-            max(0, (self.expired_bytes or 0) - size_bytes),
-        )
+        if not self.swept:
+            return self.expired_objects or 0, self.expired_bytes or 0
+        return total(amount for name, amount in self.outcomes.items() if name not in FINAL)
 
     @property
     def seconds(self) -> float | None:

@@ -18,7 +18,7 @@ from spark_core.records.figures import ExpiredFigures, ReferenceFigures, Verifie
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.reference_job import marks
-from spark_core.report.fates import Amount, joined
+from spark_core.references.explanations import GroupSums
 from spark_core.report.values import Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
@@ -107,10 +107,12 @@ def of_reference(run: Run, stored: Mapping[str, StoredTable]) -> ReferenceReport
     verified = ExpiredFigures.of(stored[tables.EXPIRED_ADDRESSES.name].manifest).reference
     if verified is None:
         return None
+    counted, named = GroupSums(), list[Standing]()
     rows = run.keep(reference_addresses(run, stored)).source()
-    told = rows.each(lambda: run.spark, _told)
-    counted = joined(amounts for amounts, _ in told)
-    groups = sorted((Group(name, *amount) for name, amount in counted.items()), key=_order)
+    for sums, some in rows.each(lambda: run.spark, _told):
+        counted.merge(sums)
+        named += some
+    groups = sorted((Group(*row) for row in counted.groups), key=_order)
     return ReferenceReport(
         mark_id=verified.mark_id,
         addresses=verified.num_deleted_objects,
@@ -118,7 +120,7 @@ def of_reference(run: Run, stored: Mapping[str, StoredTable]) -> ReferenceReport
             "lakegc's own mark would let go", verified.eligible_objects, verified.eligible_bytes
         ),
         standings=tuple(groups),
-        kept=_first(row for _, some in told for row in some),
+        kept=_first(named),
     )
 
 
@@ -126,25 +128,16 @@ def _order(group: Group) -> tuple[bool, int, str]:
     return group.name != MAY_GO, -group.objects, group.name
 
 
-def _told(batches: Batches) -> tuple[dict[str, Amount], Sequence[Standing]]:
+def _told(batches: Batches) -> tuple[GroupSums, Sequence[Standing]]:
     """Sum up rows of the table by standing, and name some addresses that are kept."""
-    sums, named = list[dict[str, Amount]](), tuple[Standing, ...]()
+    sums, named = GroupSums(), tuple[Standing, ...]()
     for batch in batches:
-        by_standing = (
-            pa.Table.from_batches([batch])
-            .group_by("standing")
-            .aggregate([([], "count_all"), ("size_bytes", "sum")])
-        )
-        sums.append(
-            {
-                row["standing"]: (row["count_all"], row["size_bytes_sum"] or 0)
-                for row in by_standing.to_pylist()
-            }
-        )
+        sizes = batch.column("size_bytes").fill_null(0)
+        sums.merge(GroupSums.of(batch.column("standing"), sizes))
         stays = batch.filter(pc.invert(batch.column("may_go"))).to_pylist()
         some = [Standing(row["address"] or "", row["standing"]) for row in stays]
         named = _first([*named, *some])
-    return joined(sums), named
+    return sums, named
 
 
 def _first(rows: Iterable[Standing]) -> tuple[Standing, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -28,8 +28,9 @@ from spark_core.records.figures import (
 )
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
+from spark_core.references.explanations import GroupSums
 from spark_core.report.cautions import cautions
-from spark_core.report.fates import WORDS, Amount, fates_of, joined, may_go, total
+from spark_core.report.fates import WORDS, Amount, fates_of, may_go, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
@@ -51,8 +52,7 @@ from spark_core.spark.exchange import Batches
 NAMED = 100
 
 _OUTCOMES = ["address", "outcome", "error", "size_bytes"]
-_NOT_DONE = pa.array(["refused", "failed"])
-_KEPT = pa.array(["kept"])
+_NOT_DONE = ("refused", "failed")
 
 
 def of_mark(run: Run) -> Report:
@@ -187,61 +187,40 @@ def of_sweep(run: Run, mark: Report, *, just_swept: bool = False) -> Report:
             swept, outcomes=_by_size({group.name: group for group in gone if group.objects})
         )
     # The other outcomes are reported with their causes.
-    told = stored.source(_OUTCOMES).each(lambda: run.spark, _told)
-    outcomes = joined(each.outcomes for each in told)
+    outcomes, named = GroupSums(), list[FailedObject]()
+    for sums, some in stored.source(_OUTCOMES).each(lambda: run.spark, _told):
+        outcomes.merge(sums)
+        named += some
     return replace(
         swept,
-        outcomes=_by_size({name: Group(name, *amount) for name, amount in outcomes.items()}),
-        failures=_first(row for each in told for row in each.failures),
-        spared=_first(row for each in told for row in each.spared),
+        outcomes=_by_size({name: Group(name, *amount) for name, *amount in outcomes.groups}),
+        failures=_first(named, *_NOT_DONE),
+        spared=_first(named, "kept"),
     )
 
 
-@dataclass(frozen=True)
-class _Told:
-    """Objects and bytes by outcome of a part of a report, and the first that were not deleted."""
+def _told(batches: Batches) -> tuple[GroupSums, list[FailedObject]]:
+    """Sum up outcomes, and name the first objects that were not deleted.
 
-    outcomes: Mapping[str, Amount]
-    failures: Sequence[FailedObject]
-    spared: Sequence[FailedObject]
-
-
-def _told(batches: Batches) -> _Told:
-    parts = [_told_by(batch) for batch in batches]
-    return _Told(
-        joined(part.outcomes for part in parts),
-        _first(row for part in parts for row in part.failures),
-        _first(row for part in parts for row in part.spared),
-    )
-
-
-def _told_by(batch: pa.RecordBatch) -> _Told:
-    """Sum up a batch; the outcome of a kept object has the reason up to the first colon."""
-    outcome, error = batch.column("outcome"), pc.fill_null(batch.column("error"), "")
-    why = pc.replace_substring_regex(error, "(?s):.*", "")
-    name = pc.if_else(
-        pc.equal(outcome, "kept"), pc.binary_join_element_wise("kept", why, ": "), outcome
-    )
-    sums = (
-        pa.table({"name": name, "size_bytes": batch.column("size_bytes")})
-        .group_by("name")
-        .aggregate([([], "count_all"), ("size_bytes", "sum")])
-    )
-    named = pa.table([batch.column("address"), outcome, error], _OUTCOMES[:3])
-
-    def first(outcomes: pa.Array) -> tuple[FailedObject, ...]:
-        rows = named.filter(pc.is_in(outcome, value_set=outcomes))
-        return _first(FailedObject(**row) for row in rows.to_pylist())
-
-    return _Told(
-        {row["name"]: (row["count_all"], row["size_bytes_sum"]) for row in sums.to_pylist()},
-        first(_NOT_DONE),
-        first(_KEPT),
-    )
+    The outcome of a kept object has the reason up to the first colon.
+    """
+    sums, named = GroupSums(), list[FailedObject]()
+    for batch in batches:
+        outcome, error = batch.column("outcome"), pc.fill_null(batch.column("error"), "")
+        why = pc.replace_substring_regex(error, "(?s):.*", "")
+        kept = pc.binary_join_element_wise("kept", why, ": ")
+        name = pc.if_else(pc.equal(outcome, "kept"), kept, outcome)
+        sums.merge(GroupSums.of(name, batch.column("size_bytes")))
+        rows = pa.table([batch.column("address"), outcome, error], _OUTCOMES[:3])
+        left = rows.filter(pc.is_in(outcome, value_set=pa.array([*_NOT_DONE, "kept"])))
+        named += [FailedObject(**row) for row in left.to_pylist()]
+        named = [*_first(named, *_NOT_DONE), *_first(named, "kept")]
+    return sums, named
 
 
-def _first(rows: Iterable[FailedObject]) -> tuple[FailedObject, ...]:
-    return tuple(sorted(rows, key=lambda row: row.address)[:NAMED])
+def _first(rows: Iterable[FailedObject], *outcomes: str) -> tuple[FailedObject, ...]:
+    own = (row for row in rows if row.outcome in outcomes)
+    return tuple(sorted(own, key=lambda row: row.address)[:NAMED])
 
 
 def kept_of(fates: Mapping[str, Amount]) -> tuple[Group, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_core.explain.what_if import _CANDIDATES, _HASHES, _free, _freed, _schema, _sums
+from spark_core.explain.what_if import _CANDIDATES, _HASHES, _free, _freed, _schema
 
 BRANCHES = ["(no branch)", "dev", "main"]
 # Of each entry: hash, folder, under how many of two rules it is retained, number of its keeper.
@@ -32,9 +32,8 @@ def bucket(*, staged=(), deleted=()):
 
 def freed(**others):
     """Return what each answer frees, and what is deleted already."""
-    sent = _sums(1, len(BRANCHES), bucket(**others))
-    some = [_free(ASKED, number, rows) for number, rows in sent.rows.items()]
-    return [_freed(each, BRANCHES) for each in zip(*some, strict=True)], sent.receipt
+    told = _free(ASKED, BRANCHES, bucket(**others)).receipt
+    return [_freed("", [one]) for one in told.free], told.swept
 
 
 def test_an_object_is_free_under_the_rules_that_retain_none_of_its_entries():
@@ -51,9 +50,3 @@ def test_what_is_staged_is_not_free_and_what_is_deleted_is_told_apart():
     (_, looser, never), swept = freed(staged=[4, 3], deleted=[5, 9, 3])
     assert swept == (2, 8)
     assert (looser.objects, never.objects) == (1, 0)
-
-
-def test_all_sums_of_a_name_meet_in_one_task():
-    sent = _sums(1, len(BRANCHES), bucket())
-    names = [name for rows in sent.rows.values() for name in set(rows["name"].to_pylist())]
-    assert len(names) == len(set(names)) == 7
