@@ -18,6 +18,7 @@ from spark_core.references.commits import tables_prefix
 from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.run import Run
+from spark_core.spark import exchange
 from spark_core.spark.tasks import interleaved, run_tasks
 
 _FOUND = pa.schema(
@@ -29,8 +30,8 @@ _FOUND = pa.schema(
 )
 _CONTAINING = pa.schema([pa.field(name, pa.string()) for name in ("metarange_id", "range_id")])
 
-# Tables that the driver reads by itself, and metaranges that are worth a task.
-_READ_HERE, _METARANGES_OF_A_TASK = 64, 500
+# Metaranges that are worth a task.
+_METARANGES_OF_A_TASK = 500
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def holders(
         lambda: run.spark,
         tasks_of(ranges, run.options.range_partitions),
         partial(_having, reader, sorted(by_hash)),
-        is_small=ranges.num_rows <= _READ_HERE,
+        is_small=(pc.sum(ranges["count"]).as_py() or 0) <= exchange.MOST_ROWS_OF_THE_DRIVER,
     )
     entries = [row for found in having for row in found.to_pylist()]
     if not entries:
@@ -89,7 +90,7 @@ def holders(
         lambda: run.spark,
         parts,
         partial(_containing, reader, sorted({row["range_id"] for row in entries})),
-        is_small=len(ids) <= _READ_HERE,
+        is_small=len(ids) * ranges.num_rows <= exchange.MOST_ROWS_OF_THE_DRIVER,
     )
     of_range = defaultdict[str, list[str]](list)
     for row in (row for some in told for row in some.to_pylist()):
