@@ -35,9 +35,6 @@ INHERITED = "inherited"
 
 STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
 
-# Old objects that a setting keeps because of their names. The reports must always show them.
-KEPT_BY_SETTING = {STRANGER: "strangers", INHERITED: "inherited", UPLOAD: "longest_upload_days"}
-
 _UPLOAD = rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$"
 _UPLOAD_PATTERN = arrow_pattern(_UPLOAD)
 _ENDING = f"{LEFT_BY_UPLOAD}$"

@@ -203,10 +203,13 @@ def _as_listed_before(run: Run, addresses: Sequence[str]) -> dict[str, Explanati
         asked = list(rows)
         having = holders(run, run.load(tables.RETAINED_COMMITS), asked) if asked else {}
         staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, asked, by_hash=True)
-        now = {each: _kept(run, each, _commits(some), some) for each, some in having.items()}
-        for address in staged:
-            reason = Reason(Fate.STAGED, Fate.STAGED.sentence)
-            now.setdefault(address, _kept(run, address, [reason]))
+        held = _held(run, asked)
+        now = {}
+        for address in {**staged, **having}:
+            commits = having.get(address, ())
+            reasons = _commits(commits) or [Reason(Fate.STAGED, Fate.STAGED.sentence)]
+            reasons += [held[address]] if address in held else []
+            now[address] = _kept(run, address, reasons, commits)
         before = explain_each(earlier, [address for address in asked if address not in now])
         said = f"run {earlier.key} listed it, and run {run.key}, which read only what changed"
         for one, also in (
