@@ -126,6 +126,24 @@ def pytest_terminal_summary(terminalreporter):
                     terminalreporter.write_line(str(value))
 
 
+@pytest.fixture
+def executors_work():
+    """Let executors do all work of a test, as with `always = true`, however little it is."""
+    from spark_core.spark import placement
+
+    placement.choose_executors(True)
+
+
+@pytest.fixture(autouse=True)
+def _driver_works_again():
+    """Forget what the settings of a test said of its process."""
+    yield
+    if "spark_core.spark.placement" in sys.modules:
+        from spark_core.spark import placement
+
+        placement.choose_executors(False)
+
+
 @pytest.fixture(scope="session")
 def spark():
     """The one session of the process; whatever asks for a session later gets this one."""

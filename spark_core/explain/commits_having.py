@@ -18,7 +18,6 @@ from spark_core.references.commits import tables_prefix
 from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.run import Run
-from spark_core.spark import exchange
 from spark_core.spark.tasks import interleaved, run_tasks
 
 _FOUND = pa.schema(
@@ -79,7 +78,7 @@ def holders(
         lambda: run.spark,
         tasks_of(ranges, run.options.range_partitions),
         partial(_having, reader, sorted(by_hash)),
-        is_small=(pc.sum(ranges["count"]).as_py() or 0) <= exchange.MOST_ROWS_OF_THE_DRIVER,
+        rows=pc.sum(ranges["count"]).as_py() or 0,
     )
     entries = [row for found in having for row in found.to_pylist()]
     if not entries:
@@ -90,7 +89,7 @@ def holders(
         lambda: run.spark,
         parts,
         partial(_containing, reader, sorted({row["range_id"] for row in entries})),
-        is_small=len(ids) * ranges.num_rows <= exchange.MOST_ROWS_OF_THE_DRIVER,
+        rows=len(ids) * ranges.num_rows,
     )
     of_range = defaultdict[str, list[str]](list)
     for row in (row for some in told for row in some.to_pylist()):

@@ -23,7 +23,7 @@ from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.spark.exchange import AnySource, Source, numbers_of
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
@@ -102,7 +102,7 @@ def references_of(
     rows = sum(part.rows for _, part in parts)
     read = partial(_read_references, run.store, listing.comparable)
     known = Source(REFERENCES, _together(parts), rows, read, combined)
-    is_much = listing.rows + rows > exchange.MOST_ROWS_OF_THE_DRIVER
+    is_much = not placement.driver_works(listing.rows + rows)
     if is_much and listing.comparable is not None and _are_held(listing, parts):
         # Most of what is staged lies in slices that were not listed.
         meeting, left_out = _meeting(run, known, listing.parts)

@@ -58,7 +58,6 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.references.suspects import OBJECTS
 from spark_core.run import Run
-from spark_core.spark import exchange
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
@@ -419,8 +418,8 @@ def conclude(run: Run, decided: Decided, answers: Answers, targets: Targets) -> 
     parts = decided.waiting_parts
     work = partial(_conclude, _Asked(run.store, targets, answers, run.key.instant, run.limits))
     concluded = replace(decided, waiting=[])
-    is_small = sum(part.rows for part in parts) <= exchange.MOST_ROWS_OF_THE_DRIVER
-    for receipt in run_tasks(lambda: run.spark, reading.together(parts), work, is_small=is_small):
+    rows = sum(part.rows for part in parts)
+    for receipt in run_tasks(lambda: run.spark, reading.together(parts), work, rows=rows):
         concluded.merge(receipt)
     run.store.delete([part.key for part in parts if not part.content])
     return concluded

@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.json_and_toml import read_json
-from spark_core.spark import exchange
 from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import dealt, run_tasks
 from spark_core.storage import ObjectStore
@@ -268,7 +267,7 @@ def addresses(
         spark,
         dealt(mark.parts, partitions),
         partial(_describe, store),
-        is_small=mark.summary.num_deleted_objects <= exchange.MOST_ROWS_OF_THE_DRIVER,
+        rows=mark.summary.num_deleted_objects,
     )
     parts = tuple(sorted((each for some in described for each in some), key=lambda part: part.key))
     named = sum(part.rows for part in parts)

@@ -50,7 +50,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.references import explanations
 from spark_core.references.sizes import MD5, HeadEntries, of_heads, stated_by_the_store
 from spark_core.run import Run
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.spark.exchange import (
     AnySource,
     Batches,
@@ -281,7 +281,7 @@ def candidates_of(
     """
     levelled = partial(_levelled, np.array(moments, dtype=np.int64), all_dishonest)
     hashes = rows.through(CANDIDATES, levelled)
-    if hashes.rows <= exchange.MOST_ROWS_OF_THE_DRIVER:
+    if placement.driver_works(hashes.rows):
         hashes = source_of(hashes.here(threads), CANDIDATES)
     sums = hashes.each(spark, _sums)
     return Candidates(

@@ -27,17 +27,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core.schemas import spark_type
+from spark_core.spark import placement
 from spark_core.spark.rows import Rows
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import interleaved, run_over, run_tasks
+from spark_core.spark.session import cores, master_of, surfacing_errors
+from spark_core.spark.tasks import interleaved, numbers_of_tasks, run_over, run_tasks
 
 Task = TypeVar("Task")
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Receipt = TypeVar("Receipt")
 Written = TypeVar("Written")
-
-# The driver brings together what has no more rows: Spark would take as long to start.
-MOST_ROWS_OF_THE_DRIVER = 3_000_000
 
 # Rows that are worth a bucket of their own, and those that are worth using another core.
 _ROWS_OF_A_BUCKET = 250_000
@@ -109,9 +107,7 @@ class Source(Generic[Task]):
         self, spark: Callable[[], SparkSession], work: Callable[[Batches], Receipt]
     ) -> list[Receipt]:
         """Work on the rows where they are read, and bring back the small receipts."""
-        is_small = self.rows <= MOST_ROWS_OF_THE_DRIVER
-        work_on = partial(_work_through, self.read, work)
-        return run_tasks(spark, self.tasks, work_on, is_small=is_small)
+        return run_tasks(spark, self.tasks, partial(_work_through, self.read, work), rows=self.rows)
 
     def here(self, threads: int) -> pa.Table:
         """Read the rows, combined; the driver holds them."""
@@ -120,7 +116,7 @@ class Source(Generic[Task]):
 
     def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
         """Let executors read the rows, and pack those of each bucket together."""
-        return spark.range(0, len(self.tasks), 1, len(self.tasks)).mapInArrow(
+        return numbers_of_tasks(spark, len(self.tasks)).mapInArrow(
             partial(_pack_tasks, self, buckets, kind), spark_type(_PACKED)
         )
 
@@ -239,7 +235,7 @@ def source_of(rows: Rows, schema: pa.Schema) -> AnySource:
         frame = rows.select(*schema.names)
         with surfacing_errors():
             few = frame.limit(_FEW_ROWS + 1).toArrow()
-            if few.num_rows > min(_FEW_ROWS, MOST_ROWS_OF_THE_DRIVER):
+            if few.num_rows > _FEW_ROWS or not placement.driver_works(few.num_rows):
                 return FrameSource(schema, frame, frame.count(), partial(_select, schema))
         rows = few
     table = rows.select(schema.names).cast(schema)
@@ -309,7 +305,8 @@ class Exchange(Generic[Receipt, Written]):
         """Bring the rows together.
 
         Args:
-            spark: Gives the session; called if there are more rows than the driver brings together.
+            spark: Gives the session; called if executors bring the rows together, as `placement`
+                says.
             threads: Tasks that the driver reads at once.
 
         Returns:
@@ -318,7 +315,7 @@ class Exchange(Generic[Receipt, Written]):
         Raises:
             LakegcError: The error of a task.
         """
-        if self.rows <= MOST_ROWS_OF_THE_DRIVER:
+        if not self.rows or placement.driver_works(self.rows):
             return self._run_here(threads)
         return self._run_on(spark())
 
@@ -327,7 +324,7 @@ class Exchange(Generic[Receipt, Written]):
         return [sent.receipt], [self.work(number, rows) for number, rows in sent.rows.items()]
 
     def _run_on(self, spark: SparkSession) -> tuple[list[Receipt], list[Written]]:
-        buckets = _buckets_for(self.rows, at_once=spark.sparkContext.defaultParallelism)
+        buckets = _buckets_for(self.rows, at_once=cores(spark))
         columns = spark_type(_PACKED)
         schemas = {name: source.schema for name, source in self.sources.items()}
         packed = [
@@ -335,6 +332,8 @@ class Exchange(Generic[Receipt, Written]):
             for kind, source in enumerate(self.sources.values())
             if source.rows
         ]
+        # One task for each bucket where rows meet, and one where they are worked on.
+        placement.hand_out(2 * buckets, master_of(spark))
         with _in_one_job(spark), surfacing_errors():
             met = (
                 reduce(DataFrame.unionByName, packed)

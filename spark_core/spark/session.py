@@ -68,9 +68,19 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def master_of(spark: SparkSession) -> str:
+    """Return the master of a session."""
+    return spark.sparkContext.master or ""
+
+
+def cores(spark: SparkSession) -> int:
+    """Return how many tasks of a session run at once."""
+    return spark.sparkContext.defaultParallelism
+
+
 def runs_here(spark: SparkSession) -> bool:
     """Say whether all tasks of a session run on the driver's machine; see `is_local`."""
-    return is_local(spark.sparkContext.master or "")
+    return is_local(master_of(spark))
 
 
 def speculates(spark: SparkSession) -> bool:

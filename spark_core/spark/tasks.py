@@ -26,7 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_core.schemas import spark_type
-from spark_core.spark.session import surfacing_errors
+from spark_core.spark import placement
+from spark_core.spark.session import cores, master_of, surfacing_errors
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
@@ -87,7 +88,7 @@ def read_partitions(
     if not tasks:
         return frame_of(spark, schema.empty_table())
     plan_for(spark, rows)
-    return _numbers(spark, len(tasks)).mapInArrow(
+    return numbers_of_tasks(spark, len(tasks)).mapInArrow(
         partial(_map_read, schema, tuple(tasks), read), spark_type(schema)
     )
 
@@ -107,7 +108,9 @@ def plan_for(spark: SparkSession, rows: int) -> None:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
 
 
-def _numbers(spark: SparkSession, count: int) -> DataFrame:
+def numbers_of_tasks(spark: SparkSession, count: int) -> DataFrame:
+    """Make a frame with the number of each task in a partition of its own: all tasks begin here."""
+    placement.hand_out(count, master_of(spark))
     return spark.range(0, count, 1, count)
 
 
@@ -131,9 +134,10 @@ def run_tasks(
     tasks: Sequence[Task],
     work: Callable[[int, Task], Receipt],
     *,
+    rows: int | None = None,
     is_small: bool = False,
 ) -> list[Receipt]:
-    """Do work on the executors, and bring back the receipt of each task.
+    """Do work where `placement` says, and bring back the receipt of each task.
 
     Args:
         spark: Gives the session.
@@ -141,8 +145,8 @@ def run_tasks(
         work: Gets the number of the task and the task; returns a small picklable receipt. It must
             be right to do it twice: Spark runs a lost task again, and only the receipt of the last
             try comes back.
-        is_small: The work is so little, and bounded, that the driver does it sooner than it hands
-            out a task.
+        rows: How many rows all tasks work on, for `placement.driver_works`.
+        is_small: Where no rows are given: whether the work is so little that the driver does it.
 
     Returns:
         The receipts, in no particular order.
@@ -150,11 +154,14 @@ def run_tasks(
     Raises:
         LakegcError: The error of a task.
     """
-    if is_small:
+    least = 0 if is_small else None
+    works_on = least if rows is None else rows
+    if works_on is not None and placement.driver_works(works_on):
         return [work(number, task) for number, task in enumerate(tasks)]
     if not tasks:
         return []
-    return _collected(_numbers(spark(), len(tasks)), partial(_map_tasks, tuple(tasks), work))
+    numbers = numbers_of_tasks(spark(), len(tasks))
+    return _collected(numbers, partial(_map_tasks, tuple(tasks), work))
 
 
 def _map_tasks(
@@ -261,7 +268,7 @@ def run_over(
     Raises:
         LakegcError: The error of an executor.
     """
-    if is_small:
+    if is_small and placement.driver_works(0):
         with surfacing_errors():
             rows = frame.toArrow()
         return [work(0, iter(rows.to_batches()))]
@@ -311,10 +318,8 @@ def together(
 
 def tasks_for(spark: SparkSession, objects: int) -> int:
     """Return how many tasks ask the store about so many objects: up to all cores, none empty."""
-    at_once = spark.sparkContext.defaultParallelism
-    return max(
-        1, min(-(-objects // _OBJECTS_OF_A_TASK), max(at_once, -(-objects // _MOST_OF_A_TASK)))
-    )
+    most = max(cores(spark), -(-objects // _MOST_OF_A_TASK))
+    return max(1, min(-(-objects // _OBJECTS_OF_A_TASK), most))
 
 
 def rebalanced(frame: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from spark_core import schemas
 from spark_core.records import reading
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import Marked, mark_and_conclude, sweep_only
 from tests.support.telling_store import TellingStore
@@ -278,6 +278,6 @@ def test_34_an_import_said_a_checksum_and_its_copy_looked_dead(
 def test_34_the_same_of_an_import_where_there_is_more_than_the_driver_holds(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     _an_import_says_a_checksum(place, full=True)

@@ -16,7 +16,7 @@ from spark_core.lock import lease
 from spark_core.mark import slices
 from spark_core.records import reading
 from spark_core.records.journal import Journal
-from spark_core.spark import exchange
+from spark_core.spark import exchange, placement
 from spark_core.storage import StoreOptions, local, open_store
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.leftovers import recheck_leftovers
@@ -81,7 +81,7 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(
 ):
     # Reports name some of the objects; twins are looked for under some paths at once, and some
     # addresses are held.
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 20)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 20)
     monkeypatch.setattr(exchange, "_FEW_ROWS", 20)
     # A small table is read by the driver whole, up to a constant: below it, here.
     monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
@@ -170,8 +170,8 @@ def driver_calls(monkeypatch):
 def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_driver_no_more(
     sandbox, spark, monkeypatch, driver_rows, driver_calls
 ):
-    for bound in ("MOST_ROWS_OF_THE_DRIVER", "_FEW_ROWS"):
-        monkeypatch.setattr(exchange, bound, 20)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 20)
+    monkeypatch.setattr(exchange, "_FEW_ROWS", 20)
     monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     later = NOW + timedelta(days=31)
     brought = []

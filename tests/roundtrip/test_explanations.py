@@ -31,7 +31,7 @@ from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.writing import Draft
 from spark_core.references import explanations
 from spark_core.run.chain import Mark
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.undo import restore
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -212,7 +212,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
         addresses_of(later, "lakefs://repo/main/never/was")
 
     # Executors read large explanations, and meet as the driver does that they were pruned.
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     assert sorted(let_go_under(run, "trials/")) == sorted(experiment)
     run.store.delete([part.key for part in run.load(tables.EXPLANATIONS).manifest.parts])
     with pytest.raises(NotFoundError, match="the explanations of 1 runs are pruned or damaged"):

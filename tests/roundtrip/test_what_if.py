@@ -12,7 +12,7 @@ from spark_core import lakegc_keys
 from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
 from spark_core.report.what_if import load_curve
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -44,7 +44,7 @@ def _unreachable(sandbox, spark, at, rules=None):
 )
 def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monkeypatch, is_small):
     if not is_small:
-        monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     story = history.documents_history(sandbox, "repo", now=NOW)
     sandbox.clock.set(NOW + timedelta(seconds=1))
     run = open_sandbox_run(sandbox, "repo", spark, NOW)

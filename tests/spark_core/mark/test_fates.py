@@ -23,7 +23,7 @@ from spark_core.optimized.listing import Comparable, Listing
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import BaseFigures
 from spark_core.records.writing import Target
-from spark_core.spark import exchange
+from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import source_of
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
@@ -36,7 +36,7 @@ NOBODY = Answers(np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, n
 @pytest.fixture(params=["by the driver", "by executors"])
 def run(request, tmp_path, spark, monkeypatch):
     if request.param == "by executors":
-        monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
         monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)
         monkeypatch.setattr(compared, "_ROWS_OF_A_TASK", 100)
     return written_run(tmp_path, spark=spark)
@@ -299,7 +299,7 @@ def _mark_of_a_change(run):
 def test_references_that_meet_no_listed_object_are_left_out_and_change_nothing(
     run, monkeypatch, held_rows
 ):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(reading, "DRIVER_ROWS", held_rows)
     wanted, comparable = _mark_of_a_change(run)
     found, rows = _decide(run, comparable=comparable)
@@ -315,7 +315,7 @@ def test_references_that_meet_no_listed_object_are_left_out_and_change_nothing(
 
 
 def test_references_that_got_lost_before_they_met_the_listing_end_the_mark(run, monkeypatch):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     _, comparable = _mark_of_a_change(run)
     meet = compared._meet

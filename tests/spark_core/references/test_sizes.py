@@ -5,7 +5,7 @@ import pytest
 
 from spark_core.addresses.address_hashes import hashed
 from spark_core.references.sizes import ADDRESSES, absent, are_sizes_stated
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 from spark_core.spark.tasks import frame_of
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 def source(request, spark, monkeypatch):
     """Make a source of rows, as the driver holds them, or executors, who then work on them."""
     if request.param == "executors":
-        monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     return lambda rows: source_of(
         rows if request.param == "here" else frame_of(spark, rows), rows.schema
     )

@@ -34,7 +34,7 @@ from spark_core.references.sizes import ENTRIES, LISTED, HeadEntries
 from spark_core.references.suspects import OBJECTS
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 from spark_core.spark.tasks import frame_of
 
@@ -288,7 +288,7 @@ def _require(spark, seed, few=()):
     for is_held in (True, False):
         world = _world(spark, seed)
         world.ground.is_held = is_held
-        world.ground.needs_no_spark = is_held and exchange.MOST_ROWS_OF_THE_DRIVER > 1_000
+        world.ground.needs_no_spark = is_held and placement.MOST_ROWS_OF_THE_DRIVER > 1_000
         _require_kept(world, few)
 
 
@@ -324,7 +324,7 @@ def in_small_lots(monkeypatch):
     ],
 )
 def test_many_and_few_paths_are_asked_alike(spark, seed, held, few, monkeypatch):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", held)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", held)
     _require(spark, seed, few)
 
 
@@ -334,7 +334,7 @@ def test_many_and_few_paths_are_asked_alike(spark, seed, held, few, monkeypatch)
 @pytest.mark.usefixtures("in_small_lots")
 @pytest.mark.parametrize("held", [0, 5])
 def test_many_and_few_paths_of_many_repositories_are_asked_alike(spark, held, monkeypatch):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", held)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", held)
     for seed in range(20):
         _require(spark, seed)
 
@@ -545,13 +545,13 @@ MD5, OTHER, SAID = "a" * 32, "b" * 32, "d" * 32
 
 @pytest.fixture(
     params=[
-        pytest.param(exchange.MOST_ROWS_OF_THE_DRIVER, id="by the driver"),
+        pytest.param(placement.MOST_ROWS_OF_THE_DRIVER, id="by the driver"),
         pytest.param(0, id="by executors", marks=pytest.mark.deep),
     ]
 )
 def way(request, monkeypatch):
     """Search as few candidates are searched, and as too many for the driver are."""
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", request.param)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", request.param)
 
 
 def _many_paths(spark, candidates, **contents):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.errors import CorruptTableError
-from spark_core.spark import exchange
+from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import Exchange, JoinedSource, Sent, Source, source_of
 from spark_core.spark.tasks import frame_of
 
@@ -83,7 +83,7 @@ def _is_right(listed, said, receipts, written):
 @pytest.fixture(params=["by the driver", "by executors"])
 def many_buckets(request, monkeypatch):
     if request.param == "by executors":
-        monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
         monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)
     return request.param
 
@@ -119,7 +119,7 @@ def test_the_driver_brings_few_rows_together_without_a_session():
 
 
 def test_a_hash_with_a_million_references_costs_a_row_for_each_task(spark, monkeypatch):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     sources = {
         "listed": Source(LISTED, [[7, 8]], 2, _listed),
         "said": Source(SAID, [0, 1, 2, 3], 1_000_000, _many, _counted),
@@ -136,7 +136,7 @@ def _many(_task):
 
 
 def test_a_bucket_with_all_rows_is_split_and_no_hash_of_it_is(spark, monkeypatch):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)
     monkeypatch.setattr(exchange, "_MOST_ROWS_OF_A_KERNEL", 150)
     # They agree in their upper bits.
@@ -167,7 +167,7 @@ def _fails(_tables):
 
 
 def test_the_session_is_left_as_it_was(spark, monkeypatch):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     names = ("spark.sql.adaptive.enabled", "spark.sql.execution.arrow.maxRecordsPerBatch")
     before = [spark.conf.get(name) for name in names]
     with pytest.raises(CorruptTableError):
