@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.optimized.base import saves
-from spark_core.records import reading, tables, writing
+from spark_core.records import tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
@@ -22,11 +22,11 @@ from spark_core.references import explanations
 from spark_core.references.commits import tables_prefix
 from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
 from spark_core.references.ranges import (
-    RANGES_OF_A_TASK,
     Metarange,
     TableReader,
     distinct_ranges,
     tasks_of,
+    work_of_ranges,
 )
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
@@ -64,16 +64,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     explained = explanations.within_limits(only_expired, run.options.explain)
     wanted = pa.concat_tables([retained, explained])
     targets = Targets.of(run)
-    written = targets.removed_on_failure(
-        lambda: write_all(
-            run,
-            reader,
-            targets,
-            wanted,
-            is_small=wanted.num_rows <= RANGES_OF_A_TASK
-            and (pc.sum(wanted["count"]).as_py() or 0) <= reading.DRIVER_ROWS,
-        )
-    )
+    written = targets.removed_on_failure(lambda: write_all(run, reader, targets, wanted))
     stored = keep_ranges(
         run, commits, retained, targets, [receipts.sketches for receipts in written]
     )
@@ -169,7 +160,7 @@ class Targets:
 
 
 def write_all(
-    run: Run, reader: TableReader, targets: Targets, ranges: pa.Table, *, is_small: bool
+    run: Run, reader: TableReader, targets: Targets, ranges: pa.Table
 ) -> Sequence[RangesWritten]:
     """Write the addresses of ranges, what explains expired ones, and sketches of the others.
 
@@ -178,13 +169,12 @@ def write_all(
         reader: What executors read with.
         targets: Where they write.
         ranges: Columns of `RANGES`.
-        is_small: Whether the driver does it.
     """
     return run_tasks(
         lambda: run.spark,
         tasks_of(ranges, run.options.range_partitions),
         partial(_write, reader, targets),
-        is_small=is_small,
+        rows=work_of_ranges(ranges),
     )
 
 

@@ -21,22 +21,17 @@ from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.mark import inventory
 from spark_core.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
-from spark_core.optimized.listing import CHANGED_ROWS
-from spark_core.records import reading, tables
+from spark_core.records import tables, writing
 from spark_core.records.figures import ListedFigures, PreflightFigures
-from spark_core.records.writing import Draft, Source
+from spark_core.records.writing import Draft, Receipt, Source, Target, Written
 from spark_core.run import Run, preflight
-from spark_core.spark.tasks import counting, dealt
+from spark_core.spark import placement
+from spark_core.spark.tasks import counting, dealt, run_tasks
 from spark_core.storage import ObjectStore
-from spark_core.storage.contract import OrderedStore
 from spark_core.storage.inventory import InventoryFile
 from spark_core.storage.listings import listed
 
 DATA = "data/"
-# Pages that the driver lists. They are listed once more if more pages follow.
-_PAGES_TRIED = 4
-# Slices, named by their time, that the driver of an optimized mark tries to list.
-_DRIVER_SLICES = 500
 
 # Begins the names of what is counted of single slices: objects that are too young.
 _OPEN = "open:"
@@ -44,20 +39,18 @@ _OPEN = "open:"
 
 @dataclass(frozen=True)
 class _Listing:
-    """The listing of one Spark task.
+    """What a task lists.
 
     It has whole prefixes, objects that were already seen one level up, or the namespace's root.
     """
 
-    prefixes: tuple[str, ...] = ()
+    prefixes: Iterable[str] = ()
     found: pa.Table | None = None
     root: bool = False
 
 
 def namespace_slices(run: Run) -> Draft:
     """List every object under `data/` with its size and age.
-
-    `data/` is listed once, except for some pages of few slices, which are listed twice.
 
     Every object is kept, old or young, because later steps compare the live addresses with the
     whole listing. The cutoff is fixed, so each object's standing by name and age is recorded at
@@ -81,29 +74,24 @@ def namespace_slices(run: Run) -> Draft:
         return _of_inventory(run, began, answers, base)
     there, direct = run.store.children(DATA)
     slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
-    # No executor would list the slices of one task sooner, and few objects changed since a base.
-    is_one_task = (
-        isinstance(base, Base) and len(slices) <= run.options.read_threads and not run.options.flat
+    asked = Counter(run.store.requests)
+    target = Target(
+        run.store,
+        tables.folder(tables.NAMESPACE_SLICES, run.key),
+        writing.new_attempt(),
+        schemas.NAMESPACE_SLICES,
+        partial(
+            _measure,
+            run.cutoff,
+            answers.table_prefix,
+            run.store.unsafe_names,
+            base.saved.started if isinstance(base, Base) else None,
+        ),
     )
-    few = None
-    if not is_one_task:
-        few = _few(run, slices, direct, is_optimized=isinstance(base, Base))
-    if few is None and not is_one_task:
-        run.environment.start_spark()
-    tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
-    if run.options.flat:
-        # Old servers put every object there, so the driver does not list it.
-        tasks.append(_Listing(root=True))
-    by_tasks = Source(
-        lambda: run.spark,
-        tasks,
-        partial(_read, run.store, run.limits, run.options.read_threads),
-        is_small=is_one_task,
-    )
-    listed_by_driver = Counter(run.store.requests)
+    receipts = writing.removed_on_failure(target, lambda: _write(run, target, slices, direct))
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
-        requests = dict(counted + listed_by_driver)
+        requests = dict(counted + asked)
         found = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
         since = {name: found.pop(name, 0) for name in ("new_objects", "new_bytes")}
         opened = sorted(name.removeprefix(_OPEN) for name in measured if name.startswith(_OPEN))
@@ -119,17 +107,10 @@ def namespace_slices(run: Run) -> Draft:
 
     return Draft(
         tables.NAMESPACE_SLICES,
-        by_tasks if few is None else few,
+        Written(target.attempt, receipts, is_all=True),
         began,
         parents=(),
         figures=figures,
-        measure=partial(
-            _measure,
-            run.cutoff,
-            answers.table_prefix,
-            run.store.unsafe_names,
-            base.saved.started if isinstance(base, Base) else None,
-        ),
     )
 
 
@@ -196,44 +177,73 @@ def _name(prefix: str) -> str:
     return prefix.removeprefix(DATA).removesuffix("/")
 
 
-def _few(run: Run, slices: list[str], direct: pa.Table, *, is_optimized: bool) -> pa.Table | None:
-    """List few slices on the driver; None if they have too many rows or pages for it.
+@dataclass
+class _ForDriver(Iterator[str]):
+    """The slices that the driver lists: all, unless there is too much in them for it.
 
-    Slices of an optimized run that are named by their time hold what changed since its base. Others
-    are listed in full, and may be large.
+    Attributes:
+        slices: All slices.
+        begun: How many of them it has begun to list.
+        rows: Objects that it has listed.
     """
-    threads, most = run.options.read_threads, reading.DRIVER_ROWS
-    pages: Iterable[tuple[pa.RecordBatch, bool]]
+
+    slices: Sequence[str]
+    begun: int = 0
+    rows: int = 0
+
+    def __next__(self) -> str:
+        if not self.left or not placement.driver_works(self.expected):
+            raise StopIteration
+        self.begun += 1
+        return self.slices[self.begun - 1]
+
+    @property
+    def expected(self) -> int:
+        """Objects in all slices, if the others have as many as were found in those begun."""
+        return self.rows * len(self.slices) // max(self.begun, 1) if self.left else self.rows
+
+    @property
+    def left(self) -> Sequence[str]:
+        """The slices that it has not begun."""
+        return self.slices[self.begun :]
+
+
+def _write(run: Run, target: Target, slices: Sequence[str], direct: pa.Table) -> list[Receipt]:
+    """List slices and write what they hold; the driver begins where it may.
+
+    Nobody knows beforehand how much there is. As soon as it looks like too much for the driver,
+    Spark starts, and executors list what the driver has not begun.
+    """
+    by_driver, receipts = _ForDriver(slices), list[Receipt]()
+    if placement.driver_works(direct.num_rows):
+        begun = _Listing(prefixes=by_driver, found=direct)
+        read = partial(_read_by_driver, run, by_driver)
+        receipts.append(writing.write_read(target, read, 0, begun))
+        direct = direct.slice(0, 0)
+    else:
+        run.environment.start_spark()
+    tasks = _tasks(by_driver.left, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
-        return None
-    if is_optimized and len(slices) <= _DRIVER_SLICES and all(map(tells_time, map(_name, slices))):
-        most *= CHANGED_ROWS
-        pages = ((batch, True) for batch in listed(run.store, slices, threads=threads))
-    elif len(slices) <= threads:
-        pages = chain.from_iterable(_pages(run.store, slice_) for slice_ in slices)
-    else:
-        return None
-    found, count, more = direct.to_batches(), direct.num_rows, 0
-    for batch, is_last in pages:
-        found.append(batch)
-        count += batch.num_rows
-        more += not is_last
-        if count > most or more > _PAGES_TRIED:
-            return None
-    return pa.Table.from_batches(
-        [judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES
-    )
+        # Old servers put every object there.
+        tasks.append(_Listing(root=True))
+    read = partial(_read, run.store, run.limits, run.options.read_threads)
+    work = partial(writing.write_read, target, read)
+    return receipts + run_tasks(lambda: run.spark, tasks, work, rows=by_driver.expected)
 
 
-def _pages(store: ObjectStore, prefix: str) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Yield pages, and whether each is the last one, as far as the store says so."""
-    if isinstance(store, OrderedStore):
-        yield from ((page.rows, page.is_last) for page in store.pages(prefix))
-    else:
-        yield from ((batch, True) for batch in store.list(prefix))
+def _read_by_driver(
+    run: Run, slices: _ForDriver, task: _Listing, figures: Counter[str]
+) -> Iterator[pa.RecordBatch]:
+    for batch in _read(run.store, run.limits, run.options.read_threads, task, figures):
+        slices.rows += batch.num_rows
+        if not placement.driver_works(slices.expected):
+            run.environment.start_spark()
+        yield batch
 
 
-def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -> list[_Listing]:
+def _tasks(
+    slices: Sequence[str], direct: pa.Table, partitions: int, threads: int
+) -> list[_Listing]:
     """Deal the slices out to at most `partitions` tasks.
 
     Neighbouring slices have one age, and go to different tasks.
@@ -256,10 +266,8 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     with counting(figures, store.requests):
         found = _flat_objects(store) if task.root else task.found
-        batches = (
-            listed(store, task.prefixes, threads=threads) if found is None else found.to_batches()
-        )
-        for batch in batches:
+        seen = () if found is None else found.to_batches()
+        for batch in chain(seen, listed(store, task.prefixes, threads=threads)):
             yield judged(batch, store, limits)
 
 

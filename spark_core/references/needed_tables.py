@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_core import graveler
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError, sentences
 from spark_core.references.commits import tables_prefix
-from spark_core.references.ranges import TableReader
+from spark_core.references.ranges import TableReader, work_of_metaranges
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import run_tasks
@@ -78,7 +78,7 @@ def _metaranges_with(
         lambda: run.spark,
         tasks,
         partial(_with_range, reader, range_id),
-        is_small=len(tasks) <= 1,
+        rows=work_of_metaranges(len(ids)),
     )
     return {id_ for some in found for id_ in some}
 

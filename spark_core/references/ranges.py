@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ import pyarrow.compute as pc
 from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
-from spark_core.records import reading
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, interleaved, run_tasks
 from spark_core.storage import ObjectStore
@@ -43,9 +43,9 @@ RANGES = pa.schema(
 )
 
 
-# Metaranges, ranges and entries that are worth a task of their own.
+# Metaranges, ranges and entries that are worth a task of their own, so that take as long.
 _METARANGES_OF_A_TASK = 32
-RANGES_OF_A_TASK = 256
+_RANGES_OF_A_TASK = 256
 _ENTRIES_OF_A_TASK = 200_000
 # Rows that a task holds before it makes them distinct.
 ROWS_HELD = 500_000
@@ -150,10 +150,8 @@ def distinct_ranges(
     tasks = [
         tuple(metaranges[begin : begin + each]) for begin in range(0, len(metaranges), max(1, each))
     ]
-    is_small = len(metaranges) <= min(_METARANGES_OF_A_TASK, reading.DRIVER_ROWS)
-    receipts = run_tasks(
-        lambda: run.spark, tasks, partial(_read_metaranges, reader), is_small=is_small
-    )
+    work = partial(_read_metaranges, reader)
+    receipts = run_tasks(lambda: run.spark, tasks, work, rows=work_of_metaranges(len(metaranges)))
     figures = Counter[str]()
     for _, read in receipts:
         figures.update(read)
@@ -251,6 +249,25 @@ def _read_metaranges(
     return ranges, figures
 
 
+def work_of_metaranges(count: int) -> int:
+    """Return how many entries take as long to read as so many metaranges."""
+    return count * _ENTRIES_OF_A_TASK // _METARANGES_OF_A_TASK
+
+
+def work_of_ranges(ranges: pa.Table) -> int:
+    """Return how many entries of large ranges take as long to read as ranges, which may be small.
+
+    Args:
+        ranges: A column count.
+    """
+    return int(_tasks_worth(ranges).sum() * _ENTRIES_OF_A_TASK)
+
+
+def _tasks_worth(ranges: pa.Table) -> Any:
+    """Return the part of a task that each range is worth."""
+    return np.maximum(ranges["count"].to_numpy() / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK)
+
+
 def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
     """Deal ranges out to tasks by their files and entries.
 
@@ -266,7 +283,7 @@ def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
         .select([name for name in ranges.column_names if name not in _OF_THE_DRIVER])
         .combine_chunks()
     )
-    weights = np.maximum(ordered["count"].to_numpy() / _ENTRIES_OF_A_TASK, 1 / RANGES_OF_A_TASK)
+    weights = _tasks_worth(ordered)
     if not len(weights):
         return []
     count = min(int(np.ceil(weights.sum())), at_most)

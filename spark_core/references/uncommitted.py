@@ -17,7 +17,7 @@ from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.lakefs.answer_types import PreparedUncommitted
 from spark_core.lakefs.scans import DiffsRead
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable, read_part
@@ -25,6 +25,7 @@ from spark_core.records.writing import Draft, Source
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.second_look import SCAN, Parts
 from spark_core.run import Run
+from spark_core.spark import placement
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
 
@@ -32,11 +33,8 @@ from spark_core.storage import ObjectStore
 # tasks. More are written into the run's folder.
 HELD, SENT = 250_000, 10_000
 
-# The driver reads so many bytes of files itself, row by row: Spark's start takes the CPU of four
-# million rows. That of an optimized mark has no other use for Spark, and saves its tasks as well.
-_DRIVER_BYTES, _OPTIMIZED_DRIVER_BYTES = 2**26, 2**28
-# Rows that it reads for each that it may hold.
-_PASSING_ROWS, _OPTIMIZED_PASSING_ROWS = 200, 2_000
+# Bytes of a file for each of its rows, about: half of an address does not shrink.
+_BYTES_OF_A_ROW = 32
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
@@ -64,7 +62,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     began = run.begin(tables.UNCOMMITTED_ADDRESSES)
     run.require_same_instance(slices.manifest)
     listed = ListedFigures.of(slices.manifest)
-    staged = read_staged(run, listed.table_prefix, is_optimized=listed.base is not None)
+    staged = read_staged(run, listed.table_prefix)
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
@@ -90,7 +88,7 @@ class Staged:
 
     Attributes:
         tasks: Input of the executors.
-        is_small: Whether a mark's driver reads it sooner than it starts Spark.
+        is_small: Whether a mark's driver reads it.
         read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, for one of the
             tasks; counts into its figures.
         figures: Says how they were read, from the figures of all tasks.
@@ -105,9 +103,7 @@ class Staged:
     close: Callable[[], None]
 
 
-def read_staged(
-    run: Run, prefix: str, parts: Parts | None = None, *, is_optimized: bool = False
-) -> Staged:
+def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
     """Let the server write what is staged now: its scans, and the diff of every branch.
 
     See `uncommitted_addresses`.
@@ -116,7 +112,6 @@ def read_staged(
         run: The run.
         prefix: Prefix of the server's tables.
         parts: Decides whether the scan and which branches are read; None for all.
-        is_optimized: Whether the mark is an optimized one, which has no other use for Spark.
 
     Returns:
         The union of scans and diffs.
@@ -146,15 +141,9 @@ def read_staged(
             at_once=run.options.branches_at_once,
             turns=parts,
         )
-        written = sum(files.values()) + sum(part.size_bytes for part in diffs.parts)
-        most_bytes = _OPTIMIZED_DRIVER_BYTES if is_optimized else _DRIVER_BYTES
-        passing = _OPTIMIZED_PASSING_ROWS if is_optimized else _PASSING_ROWS
+        rows = read.rows + sum(files.values()) // _BYTES_OF_A_ROW
         # A second look of a sweep is read by executors, however small it is.
-        is_small = (
-            parts is None
-            and written <= most_bytes
-            and len(files) + read.rows <= passing * reading.DRIVER_ROWS
-        )
+        is_small = parts is None and placement.driver_works(rows)
         if not is_small:
             diffs.put_down(SENT)
     except BaseException:

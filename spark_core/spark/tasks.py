@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, Full, Queue
-from threading import Event
+from threading import Event, Lock
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -333,7 +333,7 @@ def rebalanced(frame: DataFrame) -> DataFrame:
 
 
 def interleaved(
-    tasks: Sequence[Task], read: Callable[[Task], Iterator[pa.RecordBatch]], *, threads: int = 8
+    tasks: Iterable[Task], read: Callable[[Task], Iterator[pa.RecordBatch]], *, threads: int = 8
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of many tasks, several read at once; their order is not kept.
 
@@ -341,7 +341,7 @@ def interleaved(
     consumer holds the readers back and memory stays small.
 
     Args:
-        tasks: The tasks to read.
+        tasks: The tasks to read; the next one is taken when a thread is free for it.
         read: Yields the batches of one task; runs on a thread.
         threads: How many tasks are read at once.
 
@@ -351,37 +351,64 @@ def interleaved(
     Raises:
         BaseException: The first failure of any task; the others are stopped.
     """
-    if len(tasks) == 1:
-        yield from read(tasks[0])
+    if isinstance(tasks, Sequence) and len(tasks) <= 1:
+        for task in tasks:
+            yield from read(task)
         return
     queue: Queue[pa.RecordBatch] = Queue(maxsize=2 * threads)
-    stopped = Event()
+    stopped, waiting = Event(), _Shared(iter(tasks))
 
-    def run(task: Task) -> None:
-        for batch in read(task):
-            while not stopped.is_set():
-                with suppress(Full):
-                    queue.put(batch, timeout=0.1)
-                    break
+    def run() -> None:
+        for task in waiting:
+            for batch in read(task):
+                if not _put(queue, batch, stopped):
+                    return
             if stopped.is_set():
-                # Nobody waits for the batches behind it.
                 return
 
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="lakegc-read") as pool:
-        running: list[Future[None]] = [pool.submit(run, task) for task in tasks]
+        running = [pool.submit(run) for _ in range(threads)]
         try:
-            while running or not queue.empty():
-                with suppress(Empty):
-                    yield queue.get(timeout=0.02)
-                    continue
-                for future in running:
-                    if future.done():
-                        future.result()
-                running = [future for future in running if not future.done()]
+            yield from _arriving(queue, running)
         finally:
             stopped.set()
             for future in running:
                 future.cancel()
+
+
+@dataclass
+class _Shared(Iterator[Task]):
+    """Tasks that several threads take from, one after the other."""
+
+    tasks: Iterator[Task]
+    _taking: Lock = field(default_factory=Lock)
+
+    def __next__(self) -> Task:
+        with self._taking:
+            return next(self.tasks)
+
+
+def _arriving(
+    queue: Queue[pa.RecordBatch], running: Sequence[Future[None]]
+) -> Iterator[pa.RecordBatch]:
+    """Take batches from a queue until those who fill it have ended, or the first one fails."""
+    while running or not queue.empty():
+        with suppress(Empty):
+            yield queue.get(timeout=0.02)
+            continue
+        for future in running:
+            if future.done():
+                future.result()
+        running = [future for future in running if not future.done()]
+
+
+def _put(queue: Queue[pa.RecordBatch], batch: pa.RecordBatch, stopped: Event) -> bool:
+    """Put a batch into a queue once there is room; False if nobody waits for it any more."""
+    while not stopped.is_set():
+        with suppress(Full):
+            queue.put(batch, timeout=0.1)
+            return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import reduce
@@ -36,13 +36,13 @@ _WORTH_A_CUT = 3
 
 
 def listed(
-    store: ObjectStore, prefixes: Sequence[str], *, threads: int
+    store: ObjectStore, prefixes: Iterable[str], *, threads: int
 ) -> Iterator[pa.RecordBatch]:
     """List everything below some prefixes, none of which lies in another.
 
     Args:
         store: Where.
-        prefixes: As for `ObjectStore.list`.
+        prefixes: As for `ObjectStore.list`; the next one is taken when a thread is free for it.
         threads: How many requests are under way at once.
 
     Yields:
@@ -170,7 +170,7 @@ class _Listings:
     """All listings of one call: one thread decides here, the others each ask for a page."""
 
     store: OrderedStore
-    prefixes: Sequence[str]
+    prefixes: Iterable[str]
     threads: int
     _unread: list[_Stretch] = field(default_factory=list)
     _asked: dict[Future[ListedPage], _Stretch | _Cut] = field(default_factory=dict)

@@ -8,8 +8,8 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds
-from spark_core.mark import slices as slices_of_mark
 from spark_core.records import reading
+from spark_core.spark import placement
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -95,7 +95,7 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
     if are_few_new:
         run = _without_spark(run)
     else:
-        monkeypatch.setattr(slices_of_mark, "CHANGED_ROWS", 1)
+        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 20)
         begun = []
         environment = replace(run.environment, start_spark=lambda: begun.append("begun"))
         run = replace(run, environment=environment)
@@ -142,12 +142,23 @@ def test_what_is_missing_hidden_and_held_needs_no_spark_either(sandbox, spark, m
     assert _addresses(many) == _addresses(few)
 
 
+@pytest.mark.parametrize("threads", [1, 32], ids=["executors list the rest", "the driver lists"])
 @pytest.mark.spark
 def test_spark_begins_to_start_once_the_listing_shows_that_there_is_much(
-    sandbox, spark, monkeypatch
+    sandbox, spark, monkeypatch, threads
 ):
-    populate(sandbox, "repo", now=NOW, objects=60, commits=2, branches=1, garbage=5, staged=1)
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 20)
+    populate(
+        sandbox,
+        "repo",
+        now=NOW,
+        objects=150,
+        commits=2,
+        branches=1,
+        garbage=5,
+        slices=15,
+        staged=1,
+    )
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 20)
     run, asked = open_sandbox_run(sandbox, "repo", spark, NOW, max_expired_share=1), []
 
     def session():
@@ -155,6 +166,15 @@ def test_spark_begins_to_start_once_the_listing_shows_that_there_is_much(
         return spark
 
     environment = replace(run.environment, spark=session, start_spark=lambda: asked.append("begun"))
-    mark_and_conclude(replace(run, environment=environment))
+    options = replace(run.options, read_threads=threads)
+    marked, _, _ = mark_and_conclude(replace(run, environment=environment, options=options))
     assert asked[0] == "begun"
     assert set(asked) == {"begun", "used"}
+    listed = marked.tables.slices.manifest
+    # One thread has not begun all slices by the time the first ones show it.
+    assert (len(listed.parts) > 1) == (threads == 1)
+    assert listed.rows == len(_stored(run)) > 150
+
+
+def _stored(run):
+    return {key for batch in run.store.list("data/") for key in batch.column("key").to_pylist()}

@@ -169,7 +169,7 @@ def test_an_optimized_mark_writes_what_the_driver_held_as_one_file(
     place.mark(15, optimized=True)
     for number in range(5):
         place.committed(12 - number, f"q{number}", b"new" * (number + 1))
-    monkeypatch.setattr(ranges, "RANGES_OF_A_TASK", 1)
+    monkeypatch.setattr(ranges, "_RANGES_OF_A_TASK", 1)
     monkeypatch.setattr(since_base, "_HELD_BYTES", most)
     stored, read = since_base._Reading._stored, list[list[dict[str, object]]]()
 

@@ -50,13 +50,10 @@ from spark_core.references import explanations
 from spark_core.references.commits import tables_prefix
 from spark_core.references.kept_objects import kept_addresses
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import TableReader, tasks_of
+from spark_core.references.ranges import TableReader, tasks_of, work_of_ranges
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, interleaved, run_tasks
 
-# Ranges and entries that the driver reads itself: starting the executors costs more.
-_DRIVER_RANGES = 500
-_DRIVER_ENTRIES = 200_000
 # Bytes of a file of the table that the driver holds until it writes all it holds as one file.
 _HELD_BYTES = 2**22
 # Bytes of sketches in the base's manifest from which on new ones are stored: each manifest takes
@@ -210,9 +207,7 @@ class _Reading:
         """Read ranges of retained commits into the table."""
         self.read.append(ranges)
         if ranges.num_rows:
-            self.written += write_all(
-                self.run, self.reader, targets, ranges, is_small=_is_small(ranges)
-            )
+            self.written += write_all(self.run, self.reader, targets, ranges)
 
     def _compared(self, left: Candidates) -> Any:
         """Return the hashes of objects whose ranges are read: candidates, and all that is listed.
@@ -258,7 +253,7 @@ class _Reading:
                 lambda: self.run.spark,
                 tasks_of(left, self.run.options.range_partitions),
                 partial(_read_left, self.reader, self.targets.beside, came.hashes),
-                is_small=_is_small(left),
+                rows=work_of_ranges(left),
             )
         self.left = [receipt for receipt, _ in receipts]
         return pa.concat_tables([CANDIDATES.empty_table(), *(found for _, found in receipts)])
@@ -512,10 +507,6 @@ def _candidate_sizes(found: pa.Table) -> Any:
 
 def _ids(some: Sequence[pa.Table]) -> set[str]:
     return {name for ranges in some for name in ranges["range_id"].to_pylist()}
-
-
-def _is_small(ranges: pa.Table) -> bool:
-    return ranges.num_rows <= _DRIVER_RANGES and _entries_of(ranges) <= _DRIVER_ENTRIES
 
 
 def _entries_of(*several: pa.Table) -> int:

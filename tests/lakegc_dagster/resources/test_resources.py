@@ -16,7 +16,7 @@ from lakegc_dagster.run_config import LeaseConfig, SweepConfig
 from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
-from spark_core.records import reading
+from spark_core.spark import placement
 from spark_core.storage import StoreOptions
 from tests.lakegc_dagster.conftest import failure, new_key
 
@@ -101,7 +101,7 @@ def test_without_java_the_run_says_so_in_the_thread_that_needs_it(monkeypatch, t
 @pytest.mark.spark
 def test_without_java_a_dagster_run_that_needs_it_fails_by_name(ground, monkeypatch, tmp_path):
     # Much to read.
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = ground.job("mark", new_key())
     assert failure(result).startswith("SettingsError: Java: JAVA_HOME is ")

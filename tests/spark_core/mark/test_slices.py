@@ -10,6 +10,7 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.addresses.xids import first_id
 from spark_core.mark import slices
+from spark_core.spark import placement
 from tests.support.paged_store import PagedStore
 from tests.support.written_run import any_name
 
@@ -29,3 +30,34 @@ def test_a_long_slice_is_listed_from_several_names_on_and_each_row_tells_its_sli
     assert figures == store.requests
     # A page that is read may be followed by one question for a cut, by no more.
     assert 41 < figures["list"] <= 2 * 41
+
+
+SLICES = [f"data/{number:02}/" for number in range(20)]
+
+
+def test_the_driver_begins_all_slices_of_little(monkeypatch):
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 100)
+    given = slices._ForDriver(SLICES)
+    for _ in given:
+        given.rows += 5
+    assert (given.begun, given.expected, list(given.left)) == (20, 100, [])
+
+
+def test_the_driver_leaves_slices_as_soon_as_all_together_would_be_too_much(monkeypatch):
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 100)
+    given = slices._ForDriver(SLICES)
+    first = [next(given) for _ in range(4)]
+    given.rows = 20
+    fifth = next(given)
+    # Five slices of 20 hold a quarter.
+    given.rows = 26
+    assert given.expected == 104
+    assert list(given) == []
+    assert [*first, fifth, *given.left] == SLICES
+
+
+def test_where_executors_are_chosen_the_driver_lists_no_slice():
+    placement.choose_executors(True)
+    given = slices._ForDriver(SLICES)
+    assert list(given) == []
+    assert list(given.left) == SLICES

@@ -14,9 +14,10 @@ from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import mark, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
-from spark_core.records import reading, tables, writing
+from spark_core.records import tables, writing
 from spark_core.references.second_look import Parts
 from spark_core.references.uncommitted import Diffs, _read, read_staged
+from spark_core.spark import placement
 from spark_core.storage import StoreOptions, open_store
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -181,7 +182,7 @@ def test_rows_that_the_driver_reads_itself_go_to_no_file(staged, monkeypatch):
     assert _left(run) == []
     assert len(_rows_of(few)) >= 12
     look = read_staged(run, "_lakefs", Parts(run.now, timedelta(minutes=1)))
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     for read in (look, read_staged(run, "_lakefs")):
         assert not read.is_small
         assert len(_left(run)) >= 1, "more rows than go with the tasks"
