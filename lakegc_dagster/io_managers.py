@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.headlines import of_stored
-from lakegc_dagster.metadata import above, manifest_metadata
+from lakegc_dagster.metadata import above, manifest_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -35,7 +35,8 @@ class TableIOManager(dg.IOManager):
                 **manifest_metadata(stored.manifest, where),
                 "server_calls_so_far": dg.MetadataValue.int(run.server.requests.total()),
             }
-            context.add_output_metadata(above(asked, counters))
+        worked = work_metadata(self._runs.work_of(context.partition_key, spec.name))
+        context.add_output_metadata(above(asked, {**worked, **counters}))
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""

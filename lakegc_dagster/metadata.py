@@ -14,6 +14,7 @@ from lakegc_dagster.local_path import local_path
 from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
+from spark_core.spark.placement import Work
 
 if TYPE_CHECKING:
     from spark_core.run import Run
@@ -101,6 +102,11 @@ def page_metadata(run: Run, facts: Mapping[str, str]) -> Metadata:
         key = facts["page"].removeprefix(run.store.root)
         shown["page"] = dg.MetadataValue.path(local_path(run, key))
     return shown
+
+
+def work_metadata(work: Work) -> Metadata:
+    """Say who did the work of an asset: its own process, or Spark, and how much of it."""
+    return {"who_worked": dg.MetadataValue.text(str(work))}
 
 
 def counters_metadata(figures: Mapping[str, Any]) -> Metadata:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakegc_dagster.settings import Settings
 from spark_core.clocks import Clock
 from spark_core.run import Environment, Storage
+from spark_core.spark.placement import choose_executors
 from spark_core.storage import StoreOptions
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def environment_of(
 ) -> Environment:
     """Put server, stores, Spark and time together; no request is sent.
 
+    From then on the settings say for this process whether executors do all work.
+
     Args:
         settings: Those of `[storage]`, and of each of a server's several storages.
         server: The server.
@@ -36,6 +39,7 @@ def environment_of(
         clock: Tells the time.
         start_spark: Begins to start the session in the background.
     """
+    choose_executors(settings.are_executors_chosen)
     return Environment(
         server=server,
         store_options=store_options,

@@ -10,7 +10,7 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared, table_asset
 from lakegc_dagster.headlines import of_verdict
-from lakegc_dagster.metadata import above, counters_metadata
+from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import ListingConfig, MarkConfig
 from spark_core import lakegc_keys
@@ -100,5 +100,6 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     with runs.opened(context.partition_key, VERDICT) as run:
         concluded = engine.collect.conclude(run)
         runs.observer.concluded(run, concluded.report)
-        counters = counters_metadata(concluded.facts)
-        return dg.MaterializeResult(metadata=above(of_verdict(run, concluded), counters))
+        told = above(of_verdict(run, concluded), counters_metadata(concluded.facts))
+    worked = work_metadata(runs.work_of(context.partition_key, VERDICT))
+    return dg.MaterializeResult(metadata={**told, **worked})

@@ -11,7 +11,7 @@ from lakegc_dagster.assets.mark import (
     uncommitted_addresses,
 )
 from lakegc_dagster.headlines import of_policy
-from lakegc_dagster.metadata import above, counters_metadata, table_metadata
+from lakegc_dagster.metadata import above, counters_metadata, table_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
 from spark_core.records import tables
@@ -42,6 +42,6 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     # Without a policy all of them say what the headline says.
     looked = bool(facts.get("policy_version"))
     said = {result.name: result.summary for result in found} if looked else {}
-    return dg.MaterializeResult(
-        metadata=above(of_policy(found), counters_metadata({**facts, **said}))
-    )
+    worked = work_metadata(runs.work_of(context.partition_key, _NAME))
+    told = above(of_policy(found), counters_metadata({**facts, **said}))
+    return dg.MaterializeResult(metadata={**told, **worked})

@@ -9,8 +9,10 @@ from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.headlines import of_repositories
+from lakegc_dagster.metadata import work_metadata
 from lakegc_dagster.settings import Settings
 from spark_core.phases import NOTHING_DELETED, phase
+from spark_core.spark import placement
 
 NAME = "repositories"
 # Enough for the sums of the last 30 days where a night has a run, and few enough to be read every
@@ -45,9 +47,11 @@ def build_repositories(
         """
         from lakegc_dagster.overview import overview
 
+        before = placement.work_so_far()
         with raising_failures(lambda _error: None), phase(NOTHING_DELETED):
             found = [past.status for past in overview(settings, newest=_NEWEST)]
-        return dg.MaterializeResult(metadata=of_repositories(found))
+        worked = work_metadata(placement.work_so_far().since(before))
+        return dg.MaterializeResult(metadata={**of_repositories(found), **worked})
 
     job = dg.define_asset_job(
         "overview",

@@ -12,7 +12,7 @@ from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.assets.sweep import deletion_report
 from lakegc_dagster.headlines import of_house_keeping
-from lakegc_dagster.metadata import above, counters_metadata
+from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.partitions import forget_runs
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig
@@ -38,6 +38,6 @@ def house_keeping(
     context.log.info(house.words)
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
     forget_runs(context.instance, house.pruned.runs, keep)
-    return dg.MaterializeResult(
-        metadata=above(of_house_keeping(house), counters_metadata(house.facts))
-    )
+    worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
+    told = above(of_house_keeping(house), counters_metadata(house.facts))
+    return dg.MaterializeResult(metadata={**told, **worked})

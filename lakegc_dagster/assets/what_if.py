@@ -8,12 +8,14 @@ from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.headlines import of_what_if
-from lakegc_dagster.metadata import page_metadata
+from lakegc_dagster.metadata import page_metadata, work_metadata
 from lakegc_dagster.resources import Runs
+
+_NAME = "what_if"
 
 
 @dg.asset(
-    name="what_if",
+    name=_NAME,
     kinds={"spark", "lakefs"},
     deps=[verdict],
     **declared("overview"),
@@ -24,9 +26,10 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     It costs about as much as a mark, so no nightly job makes it. The page of the run shows
     the curve from then on. It needs a full run: an optimized one lists only what changed.
     """
-    with runs.opened(context.partition_key, "what_if") as run:
+    with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)
         page = page_metadata(run, engine.report.page_of(run))
         told = of_what_if(curve, run.options.price_per_gb_month)
-    return dg.MaterializeResult(metadata={**told, **page})
+    worked = work_metadata(runs.work_of(context.partition_key, _NAME))
+    return dg.MaterializeResult(metadata={**told, **page, **worked})

@@ -588,6 +588,7 @@ def _launch_one(
         return Ended.of(repository_id, result, failure, took), exit_code(failure)
     with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
         _show_report(settings, repository_id, key, earlier=False, marked=result.marked)
+    shown.print(f"worked   {result.work}", markup=False, soft_wrap=True)
     if result.house is not None:
         shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
     shown.print()

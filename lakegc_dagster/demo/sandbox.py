@@ -39,6 +39,10 @@ credentials_file = "credentials.json"
 [storage]
 local_path = "blockstore"
 
+# lakegc's own process would do so little by itself; the demo shows how much is done.
+[spark]
+always = true
+
 [dagster]
 home = "dagster_home"
 

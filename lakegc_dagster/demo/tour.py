@@ -201,7 +201,7 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
 
 
 def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> LaunchResult:
-    """Run a job through Dagster and show its steps as they end.
+    """Run a job through Dagster, show its steps as they end, and who worked.
 
     Raises:
         LakegcError: If it was refused or failed.
@@ -210,6 +210,7 @@ def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> Launc
         result = launch(settings, job, REPOSITORY_ID, key, on_event=steps)
     if not result.success:
         raise result.failure(f"the job {job} failed")
+    shown.print(f"  {'worked':<22} {result.work}, as always = true in [spark] says", markup=False)
     return result
 
 

@@ -29,6 +29,8 @@ from spark_core.phases import ended
 from spark_core.records.manifest import Manifest
 from spark_core.report import Report
 from spark_core.run import Run
+from spark_core.spark import placement
+from spark_core.spark.placement import Work
 from spark_core.sweep import Progress
 from spark_core.upkeep.prune_own_tables import House
 
@@ -51,6 +53,7 @@ class LaunchResult:
             nobody knows.
         marked: The run and the report of a mark that this job concluded, if it swept nothing; None
             if there is no report.
+        work: Who did the work of its steps.
     """
 
     success: bool
@@ -62,6 +65,7 @@ class LaunchResult:
     house: str | None = None
     state: str | None = None
     marked: tuple[Run, Report] | None = None
+    work: Work = field(default_factory=Work)
 
     def failure(self, what: str) -> LakegcError:
         """Return the error of a job that did not succeed; it says once what had been done.
@@ -184,6 +188,7 @@ def launch(
     if wrong is not None:
         return LaunchResult(False, "", wrong, str(wrong), {}, ())
     definition = build_defs(settings).resolve_job_def(job)
+    before = placement.work_so_far()
     asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full, "base": base}
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
@@ -221,6 +226,7 @@ def launch(
         recorder.house,
         recorder.state,
         recorder.marked if job == "mark" else None,
+        placement.work_so_far().since(before),
     )
 
 

@@ -43,7 +43,9 @@ from spark_core.phases import (
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import DELETION_REPORT, TableSpec
 from spark_core.run import Environment, Run, open_run
+from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
+from spark_core.spark.placement import Work
 from spark_core.spark.session import check_java, default_master, spark_config, with_named_classes
 
 if TYPE_CHECKING:
@@ -159,6 +161,9 @@ class Runs(dg.ConfigurableResource[Any]):
     _retries: defaultdict[tuple[str, str], Retries] = PrivateAttr(
         default_factory=lambda: defaultdict(Retries)
     )
+    _work: defaultdict[tuple[str, str], Work] = PrivateAttr(
+        default_factory=lambda: defaultdict(Work)
+    )
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Learn which Dagster run it is."""
@@ -211,7 +216,7 @@ class Runs(dg.ConfigurableResource[Any]):
         config: MarkConfig | LeaseConfig | None,
         job: JobName | None = None,
     ) -> Iterator[Run]:
-        run = None
+        run, before = None, placement.work_so_far()
 
         def tell(error: LakegcError) -> None:
             self.observer.failed(step, error)
@@ -231,6 +236,12 @@ class Runs(dg.ConfigurableResource[Any]):
         except Exception as error:
             self.observer.broke(step, state_of(error))
             raise
+        finally:
+            self._work[partition_key, step] += placement.work_so_far().since(before)
+
+    def work_of(self, partition_key: str, step: str) -> Work:
+        """Return who has done the work of a step in this process, each time it had its run."""
+        return self._work[partition_key, step]
 
     def _cancel_if_wrong(
         self, partition_key: str, run: Run | None, job: JobName, error: LakegcError

@@ -33,6 +33,7 @@ from lakegc_dagster.settings.sections import (
 )
 from spark_core.errors import SettingsError
 from spark_core.run.options_and_defaults import RunOptions
+from spark_core.spark.placement import is_local
 
 if TYPE_CHECKING:
     # Both import Spark, and the command line's `--help` should not wait for that.
@@ -207,6 +208,11 @@ class Settings(Section):
 
         return self.spark.master or default_master()
 
+    @property
+    def are_executors_chosen(self) -> bool:
+        """Whether executors do all work: `always`, or the master names another machine."""
+        return self.spark.always or not is_local(self.spark_master or "")
+
     def spark_config(self) -> dict[str, str]:
         """Return the properties of the Spark session."""
         from spark_core.spark.session import spark_config
@@ -253,7 +259,6 @@ class Settings(Section):
         return self.repository(repository_id).run_options()
 
     def _store_options(self, section: Mapping[str, Any]) -> dict[str, Any]:
-        from spark_core.spark.session import is_local
         from spark_core.storage import StoreOptions
 
         found = self._options(section, StoreOptions)

@@ -155,12 +155,16 @@ class SparkSettings(Section):
             and 4 on a laptop.
         ship_package: Send lakegc's own code to the executors; else they must have this very version
             installed.
+        always: Let Spark do all the work, however little there is; else lakegc's own process does
+            what is done before Spark would have started. Where `master` names other machines, Spark
+            does it all anyway.
         config: Spark properties; they win over lakegc's own.
     """
 
     master: str | None = None
     address_partitions: int | None = Field(default=None, ge=1, le=100_000)
     ship_package: bool = True
+    always: bool = False
     config: dict[str, str] = Field(default_factory=dict)
 
 

@@ -30,6 +30,7 @@ from spark_core.phases import (
     phase,
 )
 from spark_core.run import Environment, Run, open_run
+from spark_core.spark import placement
 from spark_core.spark.private_doors import hadoop_configuration, running_java, start_java
 from spark_core.spark.session import check_java
 from spark_core.sweep import require_complete
@@ -157,6 +158,7 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
         _require_rules(environment, job.repository_id)
     key = own_key or RunKey.at(environment.clock.now())
     verifying = job.mark_id if job.mark_id and own_key is None else None
+    before = placement.work_so_far()
     opened = open_run(
         environment,
         job.repository_id,
@@ -177,6 +179,7 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
         with phase(SWEEP_STANDS):
             _report(shown, opened)
             require_complete(stored)
+    shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
     shown.print(
         f"house    {prune_own_tables.after_run(opened).words}", markup=False, soft_wrap=True
     )

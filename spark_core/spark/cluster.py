@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_core import __version__
 from spark_core.errors import SettingsError
-from spark_core.spark.session import is_local
+from spark_core.spark.session import cores, runs_here
 
 _PACKAGE = "spark_core"
 # These imports load all that a task of a mark or a sweep needs.
@@ -80,7 +80,7 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
             "access.",
         )
     context = spark.sparkContext
-    if is_local(context.master or "") or context.applicationId in _prepared:
+    if runs_here(spark) or context.applicationId in _prepared:
         return
     sources = package_sources()
     if ship_package:
@@ -132,7 +132,7 @@ def probe_executors(spark: SparkSession) -> list[PythonProcess]:
         SettingsError: If their Python cannot even start, or is another version than the driver's.
     """
     context = spark.sparkContext
-    count = max(1, context.defaultParallelism)
+    count = max(1, cores(spark))
     describe_self = _self_description(_ENTRANCES)
 
     def describe(_numbers: Iterable[int]) -> Iterator[tuple[str, ...]]:

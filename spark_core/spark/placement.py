@@ -16,6 +16,18 @@ from threading import Lock
 MOST_ROWS_OF_THE_DRIVER = 3_000_000
 
 
+def is_local(master: str) -> bool:
+    """Say whether executors are threads of the driver's process.
+
+    They then have the same files, environment and package.
+
+    Examples:
+        >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]"), is_local("yarn")
+        (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
 @dataclass(frozen=True)
 class Work:
     """Who did some work.

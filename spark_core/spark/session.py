@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from spark_core import errors
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.spark.class_archive import class_archive, find_java
+from spark_core.spark.placement import is_local
 from spark_core.spark.private_doors import name_classes, spark_home
 
 MIN_JAVA = 17
@@ -54,18 +55,6 @@ _JAVA_VERSION = re.compile(r'version "(\d+)')
 
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
 _RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
-
-
-def is_local(master: str) -> bool:
-    """Say whether executors are threads of the driver's process.
-
-    They then have the same files, environment and package.
-
-    Examples:
-        >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]"), is_local("yarn")
-        (True, False, False)
-    """
-    return master == "local" or master.startswith("local[")
 
 
 def master_of(spark: SparkSession) -> str:

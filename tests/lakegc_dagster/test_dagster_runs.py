@@ -1,5 +1,6 @@
 """Whole runs through Dagster's own API: jobs, assets, checks and IO manager on the sandbox."""
 
+import re
 from datetime import timedelta
 
 import dagster as dg
@@ -8,6 +9,7 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import Wiring
+from lakegc_dagster.settings import Settings
 from spark_core import checks as guards
 from spark_core import lakegc_keys, sweep
 from spark_core.errors import DeletionFailedError
@@ -25,6 +27,7 @@ MARK_STEPS = [
     "verdict",
     "check_verdict",
 ]
+AFTER_THE_MARK = ("deletion_report", "house_keeping")
 IN_ORDER = [*MARK_STEPS, "deletion_report", "check_deletion_report", "house_keeping"]
 
 
@@ -54,6 +57,10 @@ def test_mark_and_sweep_deletes_the_garbage_and_dagster_shows_every_step(ground)
         assert ground.sandbox.secret_access_key not in repr(event.metadata)
     report = result.asset_materializations_for_node("deletion_report")[0].metadata
     assert report["deleted_objects"].value == len(ground.garbage)
+    worked = _who_worked(result)
+    assert list(worked) == [step for step in IN_ORDER if not step.startswith("check_")]
+    of_mark = {who for name, who in worked.items() if name not in AFTER_THE_MARK}
+    assert of_mark == {"this process"}
 
     code_location = build_defs(ground.settings)
     loaded = code_location.load_asset_value(
@@ -73,6 +80,33 @@ def test_mark_and_sweep_deletes_the_garbage_and_dagster_shows_every_step(ground)
     swept_again = ground.job("sweep", key)
     assert "ClosedPartitionError" in failure(swept_again)
     assert "Its report stands; use a new run key" in failure(swept_again)
+
+
+def _who_worked(result):
+    """What each asset of a run says in Dagster of who worked, in the order of the run."""
+    return {
+        event.asset_key.to_user_string(): event.step_materialization_data.materialization.metadata[
+            "who_worked"
+        ].value
+        for event in result.all_events
+        if event.is_step_materialization
+    }
+
+
+def test_with_always_each_table_that_is_read_by_tasks_says_that_spark_worked(ground):
+    document = ground.settings.model_dump(exclude_unset=True)
+    document["spark"]["always"] = True
+    settings = Settings.model_validate(document)
+    settings._env = ground.settings._env
+    result = ground.job("mark_and_sweep", new_key(), wiring=Wiring(settings))
+    assert result.success, failure(result)
+    assert ground.objects() == ground.alive
+    worked = _who_worked(result)
+    tables_by_tasks = ("namespace_slices", "uncommitted_addresses", "committed_addresses")
+    for name in (*tables_by_tasks, "expired_addresses", "deletion_report"):
+        assert re.fullmatch(r"Spark: \d+ tasks? on local\[2\]", worked[name]), worked
+    # It asks the server alone.
+    assert worked["retained_commits"] == "this process"
 
 
 @pytest.mark.deep

@@ -33,6 +33,7 @@ def test_a_server_is_all_that_has_to_be_said(write):
     settings = load_settings(write(SERVER), env={})
     assert settings.repository_ids == ()
     assert settings.spark_master == "local[*]"
+    assert not settings.are_executors_chosen
     assert settings.schedule.run is False
 
 
@@ -361,3 +362,20 @@ def test_every_repository_may_be_swept_and_only_throwaway_ones_with_an_unsafe_ag
         else:
             with pytest.raises(SettingsError, match="is not in throwaway_repositories"):
                 unsafe.run_options(name)
+
+
+@pytest.mark.parametrize(
+    ("spark", "chosen"),
+    [
+        ({}, False),
+        ({"master": "local[2]"}, False),
+        ({"always": True}, True),
+        ({"master": "local[2]", "always": True}, True),
+        ({"master": "yarn"}, True),
+        ({"master": "spark://host:7077", "always": False}, True),
+        ({"master": "local-cluster[2,1,1024]"}, True),
+    ],
+)
+def test_executors_do_all_work_where_always_says_so_or_the_master_is_elsewhere(spark, chosen):
+    document = {"server": {"endpoint": "http://127.0.0.1:9"}, "spark": spark}
+    assert Settings.model_validate(document).are_executors_chosen == chosen

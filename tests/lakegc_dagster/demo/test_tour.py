@@ -92,6 +92,16 @@ def test_it_shows_each_step_with_rows_bytes_and_seconds(finished):
         assert re.search(rf"{name} .* [\d,]+ +[\d.]+ (bytes|kB) +[\d.]+\n", table), name
 
 
+def test_it_runs_on_spark_however_little_there_is_and_says_so_of_the_mark_and_of_the_sweep(
+    finished,
+):
+    directory, _, text = finished
+    assert load_settings(directory / "lakegc.toml", env={}).are_executors_chosen
+    said = re.findall(r"worked +Spark: (\d+) tasks on local\[2\]", text)
+    assert len(said) == 2
+    assert min(map(int, said)) > 1
+
+
 def test_it_shows_what_goes_and_what_stays_and_why_before_it_deletes(finished):
     _, _, text = finished
     before, after = text[: text.index("3 Sweep")], text[text.index("3 Sweep") :]

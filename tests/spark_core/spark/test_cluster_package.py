@@ -18,7 +18,8 @@ from spark_core.spark.cluster import (
     require_same_package,
     write_archive,
 )
-from spark_core.spark.session import is_local, spark_config
+from spark_core.spark.placement import is_local
+from spark_core.spark.session import spark_config
 
 
 def _executor(**changes):
