@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakegc_dagster.spark_output import OUTPUT
 from spark_core.errors import SettingsError
-from spark_core.spark.private_doors import running_java, start_java, started_session
-from spark_core.spark.session import check_java
+from spark_core.spark.private_doors import running_java, started_session
+from spark_core.spark.session import check_java, launch_java
 
 if TYPE_CHECKING:
     from lakegc_dagster.settings import Settings
@@ -49,20 +49,12 @@ def start_logged(properties: Mapping[str, str], log: Path) -> None:
     Raises:
         SettingsError: If it does not start.
     """
-    from pyspark import SparkConf
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
-
     if running_java() is not None:
         return
-    conf = SparkConf(loadDefaults=False)
-    for name, value in properties.items():
-        conf.set(name, value)
-    launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
     words = OUTPUT.opened(log)
     try:
-        gateway = launch(conf, {"stdout": words, "stderr": words})
-    except PySparkRuntimeError as failure:
+        launch_java(properties, words)
+    except RuntimeError as failure:
         output = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
         raise SettingsError(
             f"Spark's Java process ended before it served ({output or failure})",
@@ -71,8 +63,6 @@ def start_logged(properties: Mapping[str, str], log: Path) -> None:
         ) from failure
     finally:
         os.close(words)
-    # A context would start the session.
-    start_java(gateway, conf)
 
 
 def end(*, seconds: float) -> int | None:

@@ -13,16 +13,15 @@ from spark_core.spark.placement import choose_executors
 from spark_core.storage import StoreOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_core.lakefs import LakeFSServer
+    from spark_core.spark.session import Session
 
 
 def environment_of(
     settings: Settings,
     server: LakeFSServer,
     store_options: StoreOptions,
-    spark: Callable[[], SparkSession],
+    spark: Callable[[], Session],
     clock: Clock,
     *,
     start_spark: Callable[[], None] = lambda: None,

@@ -23,12 +23,12 @@ from lakegc_dagster.cli.common import (
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.console import Console
 
     from lakegc_dagster.resources import SparkResource
     from lakegc_dagster.settings import Settings
     from spark_core.doctor import Finding
+    from spark_core.spark.session import Session
 
 _SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as in any table
 _SETTINGS = "settings"
@@ -97,7 +97,7 @@ def _examined(
     return found
 
 
-def _session(settings: Settings) -> SparkSession:
+def _session(settings: Settings) -> Session:
     from lakegc_dagster.java_process import start_quietly
     from lakegc_dagster.resources import Wiring, build_resources
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
-from pyspark.sql import SparkSession
 
 from lakegc_dagster import engine
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
@@ -46,7 +45,14 @@ from spark_core.run import Environment, Run, open_run
 from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
 from spark_core.spark.placement import Work
-from spark_core.spark.session import check_java, default_master, spark_config, with_named_classes
+from spark_core.spark.session import (
+    Session,
+    check_java,
+    default_master,
+    is_started,
+    spark_config,
+    with_named_classes,
+)
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -118,7 +124,7 @@ class SparkResource(LazyPySparkResource):
 
     ship_package: bool = True
 
-    _starting: Future[SparkSession] | None = PrivateAttr(default=None)
+    _starting: Future[Session] | None = PrivateAttr(default=None)
 
     def start_ahead(self) -> None:
         """Begin to start the session, so that Spark starts while other things are asked."""
@@ -128,7 +134,7 @@ class SparkResource(LazyPySparkResource):
             executor.shutdown(wait=False)
 
     @property
-    def spark_session(self) -> SparkSession:
+    def spark_session(self) -> Session:
         """The session, waited for if need be.
 
         Raises:
@@ -136,13 +142,13 @@ class SparkResource(LazyPySparkResource):
         """
         return self._start() if self._starting is None else self._starting.result()
 
-    def _start(self) -> SparkSession:
-        if SparkSession.getActiveSession() is None:
+    def _start(self) -> Session:
+        if not is_started():
             check_java()
             if OUTPUT.kept_in is not None:
                 start_logged(self.spark_config, OUTPUT.kept_in)
         # Spark itself keeps one session per process, whoever asks first.
-        session: SparkSession = with_named_classes(super().spark_session)
+        session: Session = with_named_classes(super().spark_session)
         prepare_cluster(session, ship_package=self.ship_package)
         return session
 

@@ -31,14 +31,13 @@ from spark_core.phases import (
 )
 from spark_core.run import Environment, Run, open_run
 from spark_core.spark import placement
-from spark_core.spark.private_doors import hadoop_configuration, running_java, start_java
-from spark_core.spark.session import check_java
+from spark_core.spark.private_doors import hadoop_configuration, running_java
+from spark_core.spark.session import check_java, submitted_configuration
 from spark_core.sweep import require_complete
 from spark_core.upkeep import prune_own_tables
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
-    from pyspark.sql import SparkSession
+    from spark_core.spark.session import Configuration, Session
 
 FAILED = 1
 
@@ -79,24 +78,17 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     return 0
 
 
-def configuration(pairs: Mapping[str, str]) -> SparkConf:
+def configuration(pairs: Mapping[str, str]) -> Configuration:
     """Return Spark's configuration as `spark-submit` left it, with pairs put over it.
 
     It starts Java if nobody has.
     """
-    from pyspark import SparkConf
-
     if running_java() is None and GATEWAY not in os.environ:
         check_java()
-    # Without Java a SparkConf knows no file and no `--conf`.
-    start_java()
-    conf = SparkConf()
-    for name, value in pairs.items():
-        conf.set(name, value)
-    return conf
+    return submitted_configuration(pairs)
 
 
-def read_keys(conf: SparkConf) -> dict[str, str]:
+def read_keys(conf: Configuration) -> dict[str, str]:
     """Return the keys for the job: Hadoop's keys as the job would see them, and ours among Spark's.
 
     Hadoop's configuration files count as much as `spark.hadoop.` properties, as they do for the
@@ -135,7 +127,7 @@ def _say(shown: Console, job: Job) -> None:
         shown.print(f"  ignored  {', '.join(keys)}: {reason}", markup=False, soft_wrap=True)
 
 
-def _session(job: Job, conf: SparkConf) -> SparkSession:
+def _session(job: Job, conf: Configuration) -> Session:
     """Return the session that `spark-submit` configured, with what lakegc needs where unset."""
     from spark_core.spark.cluster import prepare_cluster
     from spark_core.spark.session import start_session
@@ -148,7 +140,7 @@ def _session(job: Job, conf: SparkConf) -> SparkSession:
     return session
 
 
-def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> None:
+def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
     environment = _environment(job, spark)
     # YARN takes a program that never asks for its session for one that failed.
     spark()
@@ -185,7 +177,7 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
     )
 
 
-def _environment(job: Job, spark: Callable[[], SparkSession]) -> Environment:
+def _environment(job: Job, spark: Callable[[], Session]) -> Environment:
     settings = job.settings
     server = LakeFSServer(settings.server_options())
     # The credentials depend on where the repository lies, and only the server knows that.

@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from pyspark.sql import SparkSession
-
 from spark_core.addresses.namespace import Namespace
 from spark_core.doctor.questions import UnknownError
 from spark_core.lakefs import Clock, LakeFSServer, ServerOptions, SystemClock
 from spark_core.lakefs.permissions import Permissions
 from spark_core.model import Branch, Repository
 from spark_core.run import RunOptions, Storage, known_endpoint
+from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore
 from spark_core.storage.inventory import Inventory
 
@@ -94,7 +93,7 @@ class Examination:
         "to it"
     )
     inventory = Fact[tuple[Inventory, ObjectStore]]("there is no inventory to look at")
-    spark = Fact[Callable[[], SparkSession]]("Spark is left out")
+    spark = Fact[Callable[[], Session]]("Spark is left out")
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class Examination:
         *,
         storages: Mapping[str, Storage] | None = None,
         clock: Clock | None = None,
-        spark: Callable[[], SparkSession] | None = None,
+        spark: Callable[[], Session] | None = None,
     ) -> None:
         self.repository_id = repository_id
         self.options = options

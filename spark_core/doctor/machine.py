@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import Found, Question
-from spark_core.errors import SettingsError
 from spark_core.spark.class_archive import class_archive, objection
-from spark_core.spark.session import check_java, surfacing_errors
-
-_ROWS = 8
+from spark_core.spark.session import check_java, master_of, try_executors
 
 
 def _java(_examination: Examination) -> Found:
@@ -34,27 +25,11 @@ def _java(_examination: Examination) -> Found:
 
 def _spark(examination: Examination) -> Found:
     """Let executors run this package's Python on a few rows."""
-    try:
-        session = examination.spark()
-        with surfacing_errors():
-            rows = session.range(_ROWS, numPartitions=2).mapInArrow(_echo, "id long").count()
-    except (PySparkException, Py4JError, RuntimeError) as failure:
-        first = str(failure).strip().partition("\n")[0][:300]
-        raise SettingsError(
-            f"Spark cannot be used ({type(failure).__name__}: {first})",
-            "Look at [spark] in the settings, and at whether its executors have Python with this "
-            "version of lakegc.",
-        ) from failure
-    if rows != _ROWS:
-        raise SettingsError(f"Spark counted {rows} of {_ROWS} rows", "Look at the cluster's log.")
-    master = session.sparkContext.master
+    session = try_executors(examination.spark)
+    master = master_of(session)
     return Found(
         f"{session.version} on {master}; its executors run lakegc", figures={"master": master}
     )
-
-
-def _echo(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
 
 
 MACHINE_QUESTIONS = (Question("machine", "Java", _java),)

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import Namespace
 from spark_core.clocks import (
@@ -41,6 +39,7 @@ from spark_core.run.preconditions import (
     require_writable,
     store_clock,
 )
+from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Environment:
 
     server: LakeFSServer
     store_options: StoreOptions
-    spark: Callable[[], SparkSession]
+    spark: Callable[[], Session]
     clock: Clock = field(default_factory=SystemClock)
     server_path: str | None = None
     storages: Mapping[str, Storage] = field(default_factory=dict)
@@ -183,7 +182,7 @@ class Run:
         return self.environment.server
 
     @property
-    def spark(self) -> SparkSession:
+    def spark(self) -> Session:
         """The Spark session, started when first asked for."""
         return self.environment.spark()
 

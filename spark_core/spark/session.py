@@ -6,19 +6,27 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JJavaError
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_core import errors
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.spark.class_archive import class_archive, find_java
 from spark_core.spark.placement import is_local
-from spark_core.spark.private_doors import name_classes, spark_home
+from spark_core.spark.private_doors import name_classes, spark_home, start_java
+
+# The names by which other rooms speak of what they pass on.
+Session: TypeAlias = SparkSession
+Configuration: TypeAlias = SparkConf
 
 MIN_JAVA = 17
 
@@ -50,6 +58,9 @@ _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 _ONE_COLLECTOR, _FEW_CORES = "-XX:+UseSerialGC", 4
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+# Rows that executors are tried with.
+_TRIED = 8
 
 _JAVA_VERSION = re.compile(r'version "(\d+)')
 
@@ -219,6 +230,74 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
     for name, value in properties.items():
         builder = builder.config(name, value)
     return with_named_classes(builder.getOrCreate())
+
+
+def is_started() -> bool:
+    """Say whether this thread has a session already."""
+    return SparkSession.getActiveSession() is not None
+
+
+def launch_java(properties: Mapping[str, str], output: int) -> None:
+    """Start the Java process of this Python process, with Spark's properties; no session is made.
+
+    Args:
+        properties: The result of `spark_config`.
+        output: Descriptor that gets all its lines.
+
+    Raises:
+        RuntimeError: If it ends before it serves.
+    """
+    conf = SparkConf(loadDefaults=False)
+    for name, value in properties.items():
+        conf.set(name, value)
+    launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
+    # A context would start the session.
+    start_java(launch(conf, {"stdout": output, "stderr": output}), conf)
+
+
+def submitted_configuration(pairs: Mapping[str, str]) -> Configuration:
+    """Return Spark's configuration as `spark-submit` left it, with pairs put over it.
+
+    It starts Java if nobody has.
+    """
+    # Without Java a SparkConf knows no file and no `--conf`.
+    start_java()
+    conf = SparkConf()
+    for name, value in pairs.items():
+        conf.set(name, value)
+    return conf
+
+
+def try_executors(start: Callable[[], Session]) -> Session:
+    """Let executors run this package's Python on a few rows.
+
+    Args:
+        start: Gives the session.
+
+    Returns:
+        The session.
+
+    Raises:
+        SettingsError: If it does not start, or its executors do not return the rows.
+    """
+    try:
+        session = start()
+        with surfacing_errors():
+            rows = session.range(_TRIED, numPartitions=2).mapInArrow(_echo, "id long").count()
+    except (PySparkException, Py4JError, RuntimeError) as failure:
+        first = str(failure).strip().partition("\n")[0][:300]
+        raise SettingsError(
+            f"Spark cannot be used ({type(failure).__name__}: {first})",
+            "Look at [spark] in the settings, and at whether its executors have Python with this "
+            "version of lakegc.",
+        ) from failure
+    if rows != _TRIED:
+        raise SettingsError(f"Spark counted {rows} of {_TRIED} rows", "Look at the cluster's log.")
+    return session
+
+
+def _echo(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def with_named_classes(session: SparkSession) -> SparkSession:
