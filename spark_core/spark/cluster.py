@@ -19,13 +19,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeAlias
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_core import __version__
 from spark_core.errors import SettingsError
-from spark_core.spark.session import cores, runs_here
+from spark_core.spark.session import SPARK_FAILURES, cores, runs_here
 
 _PACKAGE = "spark_core"
 # These imports load all that a task of a mark or a sweep needs.
@@ -140,7 +138,7 @@ def probe_executors(spark: SparkSession) -> list[PythonProcess]:
 
     try:
         found = context.parallelize(range(count), count).mapPartitions(describe).collect()
-    except (PySparkException, Py4JJavaError) as failure:
+    except SPARK_FAILURES as failure:
         raise _unusable(str(failure)) from failure
     return [PythonProcess(*described) for described in sorted(set(found))]
 
