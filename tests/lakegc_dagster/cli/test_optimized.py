@@ -53,6 +53,11 @@ def place(spark, tmp_path_factory):
         yield Place(sandbox, folder)
 
 
+def test_each_mark_says_in_one_line_who_worked(place):
+    for marked in (place.first, place.second):
+        assert re.findall(r"^worked .*$", marked.stdout, re.MULTILINE) == ["worked   this process"]
+
+
 def test_each_mark_says_what_it_read_and_both_find_the_same(place):
     assert "full: no mark of this repository has passed yet; reading began" in place.first.stdout
     told = re.search(
