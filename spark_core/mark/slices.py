@@ -192,7 +192,7 @@ class _ForDriver(Iterator[str]):
     rows: int = 0
 
     def __next__(self) -> str:
-        if not self.left or not placement.driver_works(self.expected):
+        if self.begun == len(self.slices) or not placement.driver_works(self.expected):
             raise StopIteration
         self.begun += 1
         return self.slices[self.begun - 1]
@@ -200,7 +200,7 @@ class _ForDriver(Iterator[str]):
     @property
     def expected(self) -> int:
         """Objects in all slices, if the others have as many as were found in those begun."""
-        return self.rows * len(self.slices) // max(self.begun, 1) if self.left else self.rows
+        return self.rows * len(self.slices) // self.begun if self.begun else self.rows
 
     @property
     def left(self) -> Sequence[str]:
@@ -267,7 +267,7 @@ def _read(
     with counting(figures, store.requests):
         found = _flat_objects(store) if task.root else task.found
         seen = () if found is None else found.to_batches()
-        for batch in chain(seen, listed(store, task.prefixes, threads=threads)):
+        for batch in chain(listed(store, task.prefixes, threads=threads), seen):
             yield judged(batch, store, limits)
 
 

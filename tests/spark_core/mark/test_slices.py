@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pyarrow as pa
 
@@ -61,3 +62,24 @@ def test_where_executors_are_chosen_the_driver_lists_no_slice():
     given = slices._ForDriver(SLICES)
     assert list(given) == []
     assert list(given.left) == SLICES
+
+
+def test_objects_beside_the_slices_do_not_count_for_each_slice(monkeypatch):
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 100)
+    beside = PagedStore([f"data/{number}" for number in range(30)], 10)
+    store = PagedStore([f"{name}x" for name in SLICES], 10)
+    given = slices._ForDriver(SLICES)
+    found = pa.Table.from_batches(page.rows for page in beside.pages("data/"))
+    task = slices._Listing(prefixes=given, found=found)
+    run = SimpleNamespace(
+        store=store,
+        limits=any_name(NOW),
+        options=SimpleNamespace(read_threads=1),
+        environment=SimpleNamespace(start_spark=_never),
+    )
+    rows = pa.Table.from_batches(slices._read_by_driver(run, given, task, Counter()))
+    assert (rows.num_rows, list(given.left)) == (50, [])
+
+
+def _never():
+    raise AssertionError("Spark was asked for")
