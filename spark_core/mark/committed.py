@@ -29,6 +29,7 @@ from spark_core.references.ranges import (
     work_of_ranges,
 )
 from spark_core.run import Run
+from spark_core.spark import placement
 from spark_core.spark.tasks import run_tasks
 
 Done = TypeVar("Done")
@@ -170,12 +171,11 @@ def write_all(
         targets: Where they write.
         ranges: Columns of `RANGES`.
     """
-    return run_tasks(
-        lambda: run.spark,
-        tasks_of(ranges, run.options.range_partitions),
-        partial(_write, reader, targets),
-        rows=work_of_ranges(ranges),
-    )
+    rows = work_of_ranges(ranges)
+    # The driver reads as many files at once in one task as in each of several.
+    most = 1 if placement.driver_works(rows) else run.options.range_partitions
+    work = partial(_write, reader, targets)
+    return run_tasks(lambda: run.spark, tasks_of(ranges, most), work, rows=rows)
 
 
 def retained_ranges(ranges: pa.Table) -> pa.Table:

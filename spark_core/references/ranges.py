@@ -17,6 +17,7 @@ from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
 from spark_core.run import Run
+from spark_core.spark import placement
 from spark_core.spark.tasks import counting, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 
@@ -143,15 +144,11 @@ def distinct_ranges(
     Raises:
         CorruptTableError: If a metarange of a retained commit cannot be read whole.
     """
-    each = -(
-        -len(metaranges)
-        // max(1, min(-(-len(metaranges) // _METARANGES_OF_A_TASK), run.options.range_partitions))
-    )
-    tasks = [
-        tuple(metaranges[begin : begin + each]) for begin in range(0, len(metaranges), max(1, each))
-    ]
-    work = partial(_read_metaranges, reader)
-    receipts = run_tasks(lambda: run.spark, tasks, work, rows=work_of_metaranges(len(metaranges)))
+    count, rows = len(metaranges), work_of_metaranges(len(metaranges))
+    wanted = min(-(-count // _METARANGES_OF_A_TASK), run.options.range_partitions)
+    each = max(1, count if placement.driver_works(rows) else -(-count // max(1, wanted)))
+    tasks = [tuple(metaranges[begin : begin + each]) for begin in range(0, count, each)]
+    receipts = run_tasks(lambda: run.spark, tasks, partial(_read_metaranges, reader), rows=rows)
     figures = Counter[str]()
     for _, read in receipts:
         figures.update(read)

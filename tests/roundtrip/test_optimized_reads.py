@@ -11,6 +11,7 @@ import pytest
 from lakegc_dagster.sandbox import gc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
+from spark_core.mark.committed import RangesWritten, Targets, write_all
 from spark_core.mark.since_base import committed as since_base
 from spark_core.mark_and_sweep import mark_and_conclude
 from spark_core.optimized import base, candidates
@@ -18,7 +19,7 @@ from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.manifest import Part
 from spark_core.records.writing import Receipt
-from spark_core.references import ranges
+from spark_core.references.ranges import TableReader
 from spark_core.run import Run
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace
@@ -169,7 +170,7 @@ def test_an_optimized_mark_writes_what_the_driver_held_as_one_file(
     place.mark(15, optimized=True)
     for number in range(5):
         place.committed(12 - number, f"q{number}", b"new" * (number + 1))
-    monkeypatch.setattr(ranges, "_RANGES_OF_A_TASK", 1)
+    monkeypatch.setattr(since_base, "write_all", _write_each_by_itself)
     monkeypatch.setattr(since_base, "_HELD_BYTES", most)
     stored, read = since_base._Reading._stored, list[list[dict[str, object]]]()
 
@@ -191,6 +192,14 @@ def test_an_optimized_mark_writes_what_the_driver_held_as_one_file(
     assert {part.key for part in committed.parts} <= lying
     assert not any(part.content for part in committed.parts)
     assert (len(committed.parts) == 1) is (most == 2**22)
+
+
+def _write_each_by_itself(
+    run: Run, reader: TableReader, targets: Targets, some: pa.Table
+) -> Sequence[RangesWritten]:
+    """Make a file of each range, as of those that are read one after the other."""
+    ranges = [some.slice(number, 1) for number in range(some.num_rows)]
+    return [each for one in ranges for each in write_all(run, reader, targets, one)]
 
 
 def _rows(run: Run, part: Part, schema: pa.Schema) -> list[dict[str, object]]:
