@@ -1,37 +1,33 @@
 """Work on many objects with a record of each outcome; restore and purge both use it.
 
-This process works on a few objects, tasks of Spark on more; both run the same code. The driver
-holds a tally of each task, never the objects. An object with a recorded outcome is done. An object
-without one is left to the next round.
+This process works on few objects, tasks of Spark on many; both run the same code. The driver holds
+a tally of each task, never the objects that tasks work on. An object with a recorded outcome is
+done. An object without one is left to the next round.
 """
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from py4j.protocol import Py4JJavaError
-from pyspark import TaskContext
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
-from spark_core.errors import LakegcError
+from spark_core.addresses.address_hashes import hashed
+from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.lock.lease import Lease
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.session import may_be_at_work, surfacing_errors
-from spark_core.spark.tasks import tasks_for
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
+from spark_core.spark.session import SPARK_FAILURES, may_be_at_work
+from spark_core.spark.tasks import attempt, tasks_for
 from spark_core.storage import ObjectStore
 from spark_core.sweep.deadline import Deadline, DeadlinePassedError
 
@@ -42,10 +38,9 @@ NAMED = 100
 # A request that is sent at the last moment takes a while to end.
 _LEASE_MARGIN = timedelta(seconds=30)
 
-_TALLY = pa.schema([pa.field("tally", pa.binary(), nullable=False)])
-
-# Objects: a few are held by the driver, more by executors.
-Rows: TypeAlias = pa.Table | DataFrame
+ADDRESS_HASH = pa.field("address_hash", pa.int64(), nullable=False)
+# What each round mixes into the hashes that spread objects over tasks.
+_SALT_BITS = 63
 
 
 class Gate(Protocol):
@@ -94,9 +89,45 @@ class Here:
             raise DeadlinePassedError
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a task works with.
+
+    Attributes:
+        store: Rooted at the namespace.
+        gate: Says whether it may go on.
+        tasks: So many tasks share the work.
+        is_retry: Whether another attempt at this task came before.
+    """
+
+    store: ObjectStore
+    gate: Gate
+    tasks: int
+    is_retry: bool
+
+
 # Works on the objects of one task. It yields the outcomes soon after they happen, and yields
 # nothing for objects that it had no time for.
-Work: TypeAlias = Callable[[ObjectStore, Gate, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Work: TypeAlias = Callable[[Task, Batches], Batches]
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects of some work.
+
+    Attributes:
+        sources: Rows that name them, each by the hash of an address: all of them must come.
+        beside: Rows that tell more of them.
+        tell: Gives the objects of a bucket: columns of `schema`, each object once.
+        schema: Columns that the work reads, address among them.
+        on: Columns that tell objects apart, address among them.
+    """
+
+    sources: Mapping[str, AnySource]
+    beside: Mapping[str, AnySource]
+    tell: Callable[[Mapping[str, pa.Table]], pa.Table]
+    schema: pa.Schema
+    on: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -121,6 +152,7 @@ class Tally:
     """What tasks did, as far as the driver needs it.
 
     Attributes:
+        found: Objects that were to be worked on.
         objects: By outcome.
         size_bytes: By outcome.
         named: Some of the objects with an error: address, outcome and cause.
@@ -131,14 +163,20 @@ class Tally:
         retried: Another attempt had run before a task.
     """
 
+    found: int = 0
     objects: Counter[str] = field(default_factory=Counter)
     size_bytes: Counter[str] = field(default_factory=Counter)
     named: list[tuple[str, str, str]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     cut: bool = False
-    problem: LakegcError | PySparkException | Py4JJavaError | None = None
+    problem: Exception | None = None
     lost: bool = False
     retried: bool = False
+
+    @property
+    def left(self) -> int:
+        """Objects that have no outcome."""
+        return self.found - self.done
 
     @property
     def done(self) -> int:
@@ -165,6 +203,7 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Add what another task did."""
+        self.found += other.found
         self.objects.update(other.objects)
         self.size_bytes.update(other.size_bytes)
         self.named += other.named
@@ -177,19 +216,19 @@ class Tally:
 
 def work_on(
     run: Run,
-    rows: Rows,
-    count: int,
+    objects: Objects,
+    recorded: Sequence[Part],
     orders: Orders,
     *,
     held: Lease | None = None,
     until: datetime | None = None,
 ) -> Tally:
-    """Work on objects, here or by tasks, as long as there is time.
+    """Work on the objects that have no outcome, here or by tasks, as long as there is time.
 
     Args:
         run: The run.
-        rows: The objects; columns as `orders.work` reads them, address among them.
-        count: How many.
+        objects: The objects.
+        recorded: What was written down of them before.
         orders: What to do.
         held: The lease; None if the work needs none. This process beats it whenever its gate is
             asked. Tasks cannot beat it: they work until shortly before it may run out, and the next
@@ -201,67 +240,147 @@ def work_on(
         done before it counts.
 
     Raises:
+        IncompleteReadError: If not all rows that name objects came, after what was done.
         LeaseLostError: If somebody else has the lease, before anything is done.
         TransientError: If the store does not tell the time, before anything is done.
     """
-    if isinstance(rows, pa.Table):
-        gate = Here(run.now, until, None if held is None else held.beat)
-        return run_task(orders, gate, iter(rows.to_batches()))
+    # Each round spreads the objects anew, so that slow objects do not hold up the same others
+    # again.
+    salt = uuid.uuid4().int % 2**_SALT_BITS
+    keys = pa.schema([orders.schema.field(name) for name in objects.on])
+    done = reading.source_of_parts(run.store, keys, recorded)
+    sources = {
+        **objects.sources,
+        **objects.beside,
+        "recorded": done.through(pa.schema([ADDRESS_HASH, *keys]), with_address_hash),
+    }
+
+    def exchange(tasks: int, work: Callable[[int, pa.Table], Tally]) -> Exchange[_Found, Tally]:
+        telling = _Telling(objects.tell, objects.on, tuple(objects.sources), tasks, salt)
+        return Exchange(sources, telling, objects.schema, work)
+
+    gate = Here(run.now, until, None if held is None else held.beat)
+    here = exchange(1, partial(_work_here, orders, gate))
+    if here.is_for_the_driver:
+        return _summed(run, objects, *here.run(lambda: run.spark, threads=run.options.read_threads))
+    named = sum(source.rows for source in objects.sources.values())
+    tasks = tasks_for(run.spark, named)
     if held is None:
-        return _by_tasks(run, rows, count, partial(_map_task, orders, None))
+        return _by_tasks(run, objects, exchange(tasks, partial(_work, orders, None, tasks)))
     held.beat()
     margin = min(_LEASE_MARGIN, run.options.lease_ttl / 4)
     at = min(held.expires_at - margin, until or held.expires_at)
     deadline = Deadline.after(at - run.now(), run.store)
     lost_until = held.sent_until
     held.sent_until = max(at, lost_until or at)
-    total = _by_tasks(run, rows, count, partial(_map_task, orders, deadline))
+    total = _by_tasks(run, objects, exchange(tasks, partial(_work, orders, deadline, tasks)))
     was_retried = total.retried or total.lost
     if not total.lost and not may_be_at_work(run.spark, was_retried=was_retried):
         held.sent_until = lost_until
     return total
 
 
-def _by_tasks(
-    run: Run,
-    rows: DataFrame,
-    count: int,
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-) -> Tally:
-    # Each round spreads the objects anew, so that slow objects do not hold up the same others
-    # again.
-    spread = sf.xxhash64("address", sf.lit(uuid.uuid4().hex))
-    outcomes = rows.repartition(tasks_for(run.spark, count), spread).mapInArrow(
-        task, spark_type(_TALLY)
-    )
-    total = Tally()
+def with_address_hash(batches: Batches) -> Batches:
+    """Put the hash of each address in front of its row."""
+    for batch in batches:
+        schema = pa.schema([ADDRESS_HASH, *batch.schema])
+        yield pa.record_batch([hashed(batch.column("address")), *batch.columns], schema=schema)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a bucket has.
+
+    Attributes:
+        came: Rows that came of each source.
+        left: Objects without an outcome.
+    """
+
+    came: Counter[str]
+    left: int
+
+
+@dataclass(frozen=True)
+class _Telling:
+    """The kernel: gives the objects of a bucket that have no outcome to tasks.
+
+    Attributes:
+        tell: As for `Objects`, like the following.
+        on: Columns that tell objects apart.
+        counted: Names of the sources whose rows must all come.
+        tasks: How many tasks there are.
+        salt: A number of this round.
+    """
+
+    tell: Callable[[Mapping[str, pa.Table]], pa.Table]
+    on: Sequence[str]
+    counted: Sequence[str]
+    tasks: int
+    salt: int
+
+    def __call__(self, bucket: Mapping[str, pa.Table]) -> Sent[_Found]:
+        rows, recorded = self.tell(bucket), bucket["recorded"]
+        if recorded.num_rows:
+            rows = rows.join(recorded.select(list(self.on)), list(self.on), join_type="left anti")
+        rows = rows.sort_by([(name, "ascending") for name in self.on])
+        tasks = self._spread(rows["address"])
+        shares = {int(one): rows.filter(pa.array(tasks == one)) for one in np.unique(tasks)}
+        came = Counter({name: bucket[name].num_rows for name in self.counted})
+        return Sent(_Found(came, rows.num_rows), shares)
+
+    def _spread(self, addresses: pa.ChunkedArray) -> Any:
+        """Give each object a task."""
+        hashes = hashed(addresses.combine_chunks()).to_numpy().view(np.uint64)
+        mixed = (hashes ^ np.uint64(self.salt)) * np.uint64(0x9E3779B97F4A7C15)
+        return (mixed >> np.uint64(32)) % np.uint64(self.tasks)
+
+
+def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_Found, Tally]) -> Tally:
     try:
-        with surfacing_errors():
-            tallies = outcomes.collect()
-    except (LakegcError, PySparkException, Py4JJavaError) as failure:
+        receipts = exchange.run(lambda: run.spark)
+    except (LakegcError, *SPARK_FAILURES) as failure:
         return Tally(problem=failure, lost=True)
-    for row in tallies:
-        total.add(pickle.loads(row["tally"]))  # noqa: S301 - written by our own task below
+    return _summed(run, objects, *receipts)
+
+
+def _summed(run: Run, objects: Objects, found: Sequence[_Found], tallies: Sequence[Tally]) -> Tally:
+    total, came = Tally(found=sum(one.left for one in found)), Counter[str]()
+    for one in found:
+        came.update(one.came)
+    for tally in tallies:
+        total.add(tally)
+    wanted = {name: source.rows for name, source in objects.sources.items()}
+    if total.problem is None and {name: came[name] for name in wanted} != wanted:
+        total.problem = IncompleteReadError(
+            f"repository {run.repository.id}: of the rows that name objects to work on, "
+            f"{came.total()} of {sum(wanted.values())} came; what was done is written down",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
     return total
 
 
-def _map_task(
-    orders: Orders, deadline: Deadline | None, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _work_here(orders: Orders, gate: Gate, _number: int, rows: pa.Table) -> Tally:
+    return run_task(orders, Task(orders.store, gate, 1, is_retry=False), iter(rows.to_batches()))
+
+
+def _work(
+    orders: Orders, deadline: Deadline | None, tasks: int, _number: int, rows: pa.Table
+) -> Tally:
+    """Work on the objects of a task; runs on an executor."""
     try:
         gate: Gate = Here(_now) if deadline is None else deadline.start(orders.store)
     except LakegcError as problem:
-        tally = Tally(problem=problem)
-    else:
-        tally = run_task(orders, gate, batches)
-    yield pa.record_batch([[pickle.dumps(tally)]], schema=_TALLY)
+        return Tally(problem=problem)
+    ours = attempt()
+    task = Task(orders.store, gate, tasks, is_retry=ours is not None and ours.number > 0)
+    return run_task(orders, task, iter(rows.to_batches()))
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def run_task(orders: Orders, gate: Gate, batches: Iterator[pa.RecordBatch]) -> Tally:
+def run_task(orders: Orders, task: Task, batches: Iterator[pa.RecordBatch]) -> Tally:
     """Work on the objects of one task; write down their outcomes, even if an error ends it."""
     tally, waiting, written = Tally(), list[pa.RecordBatch](), 0
 
@@ -271,7 +390,7 @@ def run_task(orders: Orders, gate: Gate, batches: Iterator[pa.RecordBatch]) -> T
         waiting.clear()
 
     try:
-        for outcomes in orders.work(orders.store, gate, batches):
+        for outcomes in orders.work(task, batches):
             tally.count(outcomes)
             waiting.append(outcomes)
             if tally.done - written >= RECORD_ROWS:
@@ -283,8 +402,7 @@ def run_task(orders: Orders, gate: Gate, batches: Iterator[pa.RecordBatch]) -> T
         write()
     except LakegcError as problem:
         tally.problem = tally.problem or problem
-    context = TaskContext.get()
-    tally.cut, tally.retried = gate.passed, context is not None and context.attemptNumber() > 0
+    tally.cut, tally.retried = task.gate.passed, task.is_retry
     return tally
 
 
@@ -295,27 +413,3 @@ def _write(orders: Orders, outcomes: Sequence[pa.RecordBatch]) -> Part:
         f"{orders.record}part-{uuid.uuid4().hex}.parquet", whole.to_batches(), orders.schema
     )
     return Part(written.key, written.rows, written.size_bytes, written.sha256)
-
-
-def without(
-    run: Run, rows: Rows, parts: Sequence[Part], schema: pa.Schema, on: Sequence[str]
-) -> Rows:
-    """Return the objects that have no recorded outcome.
-
-    Args:
-        run: The run.
-        rows: The objects.
-        parts: What was written down.
-        schema: Columns of the parts.
-        on: Columns that tell objects apart.
-    """
-    if not parts:
-        return rows
-    keys = pa.schema([schema.field(name) for name in on])
-    if isinstance(rows, pa.Table):
-        batches = [batch for part in parts for batch in reading.read_part(run.store, keys, part)]
-        left = rows.join(pa.Table.from_batches(batches, keys), list(on), join_type="left anti")
-        return left.sort_by([(name, "ascending") for name in on])
-    return rows.join(
-        reading.frame_of_parts(run.spark, run.store, keys, parts), on=list(on), how="left_anti"
-    )

@@ -299,6 +299,11 @@ class Exchange(Generic[Receipt, Written]):
         """Rows of all sources."""
         return sum(source.rows for source in self.sources.values())
 
+    @property
+    def is_for_the_driver(self) -> bool:
+        """Whether the driver brings the rows together, and does the work."""
+        return not self.rows or placement.driver_works(self.rows)
+
     def run(
         self, spark: Callable[[], SparkSession], *, threads: int = 8
     ) -> tuple[list[Receipt], list[Written]]:
@@ -315,7 +320,7 @@ class Exchange(Generic[Receipt, Written]):
         Raises:
             LakegcError: The error of a task.
         """
-        if not self.rows or placement.driver_works(self.rows):
+        if self.is_for_the_driver:
             return self._run_here(threads)
         return self._run_on(spark())
 

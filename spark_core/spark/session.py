@@ -28,6 +28,9 @@ from spark_core.spark.private_doors import name_classes, spark_home, start_java
 Session: TypeAlias = SparkSession
 Configuration: TypeAlias = SparkConf
 
+# What Spark raises where no error of lakegc is behind it; see `surfacing_errors`.
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+
 MIN_JAVA = 17
 
 # How an action of Spark fails that no error of lakegc made fail.

@@ -282,6 +282,26 @@ def _map_rows(
     yield _receipt_batch(work(context.partitionId() if context is not None else 0, batches))
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """An executor's attempt at a task.
+
+    Attributes:
+        id: Unique among all attempts at all tasks of a session, including a second copy of the same
+            task.
+        number: How many attempts at the task came before.
+    """
+
+    id: int
+    number: int
+
+
+def attempt() -> Attempt | None:
+    """Return the attempt that this process works on; None on the driver."""
+    context = TaskContext.get()
+    return None if context is None else Attempt(context.taskAttemptId(), context.attemptNumber())
+
+
 def _receipt_batch(receipt: object) -> pa.RecordBatch:
     return pa.record_batch([[pickle.dumps(receipt)]], schema=_RECEIPT)
 

@@ -8,20 +8,19 @@ the sweep was killed before it had a report, or after it had taken up what an ea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
 
 from spark_core import lakegc_keys, recorded_work
+from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -32,7 +31,7 @@ from spark_core.errors import (
 )
 from spark_core.lock import lease
 from spark_core.phases import phase, restoring
-from spark_core.recorded_work import Gate, Orders, Rows, Tally
+from spark_core.recorded_work import ADDRESS_HASH, Objects, Orders, Tally, Task, with_address_hash
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal, JournalPart
@@ -47,8 +46,15 @@ from spark_core.records.tables import (
 )
 from spark_core.run import Run
 from spark_core.schemas import RESTORATIONS
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import frame_of, read_partitions
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    JoinedSource,
+    Source,
+    numbers_of,
+    source_of,
+)
+from spark_core.spark.tasks import together
 from spark_core.storage import ObjectStore
 from spark_core.storage.undelete import BringBack, Lost, UndeleteOutcome, brought_back
 from spark_core.sweep import quarantine
@@ -60,13 +66,31 @@ BACK = ("restored", "already_there")
 _AT_ONCE = 500
 # Rounds that bring nothing back before the restore gives up.
 _IDLE_ROUNDS = 3
-# Addresses that travel with a plan of Spark and with each task; more of them are a frame.
-_FEW = 2_000
 # The result names at most this many objects that are not back.
 _NAMED = 1_000
 
-_DELETED = pa.schema(
-    [pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())]
+# Rows of small parts of a journal that one task reads, one part after the other.
+_ROWS_READ_TOGETHER = 100_000
+
+# Rows of a report or a journal, by the hash of the address.
+_RECORDED = pa.schema(
+    [
+        ADDRESS_HASH,
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("is_deleted", pa.bool_(), nullable=False),
+    ]
+)
+_WANTED = pa.schema([_RECORDED.field("address")])
+_WANTED_BY_HASH = pa.schema([ADDRESS_HASH, *_WANTED])
+# What is known of an object that is to be brought back.
+_LOST = pa.schema(
+    [
+        _RECORDED.field("address"),
+        _RECORDED.field("size_bytes"),
+        pa.field("last_modified", EXPIRED_ADDRESSES.schema.field("last_modified").type),
+        pa.field("checksum", NAMESPACE_SLICES.schema.field("checksum").type),
+    ]
 )
 
 
@@ -103,9 +127,8 @@ class Restored:
 def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool = False) -> Restored:
     """Bring back what the sweep of a run deleted.
 
-    The deleted objects are joined once with what the mark saw of them. Tasks of Spark bring back
-    many objects, in rounds that each end before the lease may run out; this process brings back a
-    few.
+    The deleted objects meet what the mark saw of them. Tasks of Spark bring back many objects, in
+    rounds that each end before the lease may run out; this process brings back few.
 
     Args:
         run: The run whose sweep is undone.
@@ -142,7 +165,6 @@ def _relative(run: Run, address: str) -> str:
     return address.removeprefix(run.store.root)
 
 
-@surfacing_errors()
 def _bring_back_all(
     run: Run,
     deleted: _Deleted,
@@ -158,35 +180,32 @@ def _bring_back_all(
         run.store.put(lakegc_keys.restored_key(began), b"")
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
     orders = Orders(run.store, work, RESTORATIONS, folder)
-    every, count = deleted.described(run, wanted)
-    rows, parts, idle = every, list[Part](), 0
+    objects, parts, idle = deleted.objects(run, wanted), list[Part](), 0
     try:
-        while count > 0:
-            tally = recorded_work.work_on(run, rows, count, orders, held=held)
+        while True:
+            tally = recorded_work.work_on(run, objects, parts, orders, held=held)
             done.add(tally)
             parts += tally.parts
             done.record = folder if parts else None
             if tally.problem is not None:
                 raise tally.problem
-            count -= tally.done
-            idle = 0 if tally.done else idle + 1
-            if count > 0 and not tally.cut:
+            if not tally.left:
+                return
+            if not tally.cut:
                 raise IncompleteReadError(
-                    f"run {run.key} of {run.repository.id}: Spark lost {count} of the objects "
+                    f"run {run.key} of {run.repository.id}: Spark lost {tally.left} of the objects "
                     "that were to be brought back; the others have their outcome. Run the same "
                     "command again; if it stays, report it with this text."
                 )
+            idle = 0 if tally.done else idle + 1
             if idle == _IDLE_ROUNDS:
-                raise _without_time(run, count)
-            rows = recorded_work.without(run, every, parts, RESTORATIONS, ["address"])
+                raise _without_time(run, tally.left)
     finally:
         if held is not None:
             # A mark that listed the store meanwhile does not know of what came back after that.
             # Without this note, the next full mark finds it.
             with suppress(LakegcError):
                 run.store.put(lakegc_keys.restored_key(run.now()), b"")
-        if not isinstance(every, pa.Table):
-            every.unpersist()
 
 
 def _without_time(run: Run, left: int) -> TransientError:
@@ -214,24 +233,22 @@ class _BringingBack:
     threads: int
     dry_run: bool
 
-    def __call__(
-        self, store: ObjectStore, gate: Gate, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
+    def __call__(self, task: Task, batches: Batches) -> Batches:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-restore") as pool:
             for batch in batches:
                 for begin in range(0, batch.num_rows, _AT_ONCE):
                     try:
-                        gate.require()
+                        task.gate.require()
                     except DeadlinePassedError:
                         return
                     lot = batch.slice(begin, _AT_ONCE).to_pylist()
-                    outcomes = zip(lot, pool.map(partial(self._one, store, gate), lot), strict=True)
+                    outcomes = zip(lot, pool.map(partial(self._one, task), lot), strict=True)
                     yield self._as_batch(
                         [(row, outcome) for row, outcome in outcomes if outcome is not None]
                     )
 
-    def _one(self, store: ObjectStore, gate: Gate, row: dict[str, Any]) -> UndeleteOutcome | None:
-        if gate.passed:
+    def _one(self, task: Task, row: dict[str, Any]) -> UndeleteOutcome | None:
+        if task.gate.passed:
             return None
         address, size_bytes = row["address"], row["size_bytes"]
         if size_bytes is None:
@@ -240,7 +257,7 @@ class _BringingBack:
             )
         lost = Lost(address, size_bytes, row["last_modified"], row["checksum"])
         return brought_back(
-            store, lost, partial(_find, store, self.run, lost), dry_run=self.dry_run
+            task.store, lost, partial(_find, task.store, self.run, lost), dry_run=self.dry_run
         )
 
     def _as_batch(
@@ -317,175 +334,104 @@ class _Deleted:
             )
         return cls(report, book, intents)
 
-    def described(self, run: Run, wanted: Sequence[str] | None) -> tuple[Rows, int]:
-        """Join what was deleted with what the mark saw of it, in one pass over the mark's tables.
+    def objects(self, run: Run, wanted: Sequence[str] | None) -> Objects:
+        """Say how what was deleted meets what the mark saw of it.
 
-        Tables that are no longer there are left out.
+        Tables that are no longer there tell nothing.
 
         Args:
             run: The run.
-            wanted: Only these addresses. Each is a row then, with a null for its size if it was not
-                deleted.
-
-        Returns:
-            Columns address, size_bytes, last_modified, checksum; and how many rows.
+            wanted: Only these addresses. Each is an object then, with a null for its size if it was
+                not deleted.
         """
-        modified, checksums = (
-            _Column.of(run, EXPIRED_ADDRESSES, "last_modified"),
-            _checksums(run),
-        )
-        if self._is_small and modified.is_small and checksums.is_small:
-            found = self._table(wanted)
-            rows = found.join(modified.table(wanted), "address").join(
-                checksums.table(wanted), "address"
-            )
-        else:
-            frame = self._frame(run, wanted)
-            # The join leaves out what is not wanted; a filter only saves rows on the way to it.
-            filtered = None if wanted is None or not _are_few(wanted) else wanted
-            for column in (modified, checksums):
-                frame = frame.join(column.frame(run, filtered), on="address", how="left")
-            if wanted is None:
-                return frame.persist(), self._count(run)
-            # No more rows than the caller holds.
-            rows = frame.toArrow()
-        if wanted is not None:
-            rows = pa.table({"address": pa.array(wanted, pa.string())}).join(rows, "address")
-        return rows.sort_by("address").combine_chunks(), rows.num_rows
-
-    @property
-    def _is_small(self) -> bool:
-        intended = sum(part.rows for part in self.intents)
-        return (self.report is None or self.report.is_small) and intended <= reading.DRIVER_ROWS
-
-    def _table(self, wanted: Sequence[str] | None) -> pa.Table:
-        found = (
-            []
-            if self.report is None
-            else list(map(_gone, self.report.batches([*_DELETED.names, "outcome"])))
-        )
-        if self.journal is not None:
-            found += [
-                self.journal.read(part).select(_DELETED.names).cast(_DELETED)
-                for part in self.intents
-            ]
-        deleted = _only(pa.Table.from_batches(found, _DELETED), wanted)
-        # A later round intended again what an earlier one had not sent.
-        return (
-            deleted.group_by("address")
-            .aggregate([("size_bytes", "max")])
-            .rename_columns(_DELETED.names)
-        )
-
-    def _frame(self, run: Run, wanted: Sequence[str] | None) -> DataFrame:
-        frames = []
+        records: list[AnySource] = []
         if self.report is not None:
-            frames.append(
-                self.report.frame(run.spark).where("outcome = 'deleted'").select(*_DELETED.names)
-            )
+            told = self.report.source(["address", "size_bytes", "outcome"])
+            records.append(told.through(_RECORDED, _reported))
         if self.journal is not None:
-            frames.append(self.journal.frame(run.spark, self.intents).select(*_DELETED.names))
-        found = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        if wanted is not None and _are_few(wanted):
-            found = found.where(sf.col("address").isin(*wanted))
-        elif wanted is not None:
-            named = frame_of(run.spark, pa.table({"address": pa.array(wanted, pa.string())}))
-            found = found.join(named, on="address", how="left_semi")
-        # The address is the key of a report. An address in two batches of a journal, or in both
-        # records, is one object.
-        return (
-            found
-            if self.journal is None
-            else found.groupBy("address").agg(sf.max("size_bytes").alias("size_bytes"))
-        )
-
-    def _count(self, run: Run) -> int:
-        """Count the objects apart from the join, which must not lose any object silently."""
-        counted = (
-            None
-            if self.report is None or self.journal is not None
-            else DeletionFigures.of(self.report.manifest).deleted_objects
-        )
-        return self._frame(run, None).count() if counted is None else counted
+            rows = sum(part.rows for part in self.intents)
+            tasks = together(self.intents, lambda part: part.rows, _ROWS_READ_TOGETHER)
+            records.append(Source(_RECORDED, tasks, rows, partial(_intended, self.journal)))
+        sources: dict[str, AnySource] = {"deleted": JoinedSource(records)}
+        hashes = None
+        if wanted is not None:
+            names = pa.table([pa.array(wanted, pa.string())], _WANTED)
+            named = source_of(names, _WANTED).through(_WANTED_BY_HASH, with_address_hash)
+            sources["wanted"] = named
+            hashes = sorted_once(numbers_of(named.here(1)["address_hash"]))
+        mark = {
+            "last_modified": (EXPIRED_ADDRESSES,),
+            # An optimized run looked some objects up, and may have listed them, too.
+            "checksum": (NAMESPACE_SLICES, LOOKED_UP_OBJECTS),
+        }
+        beside = {name: _seen(run, specs, name, hashes) for name, specs in mark.items()}
+        return Objects(sources, beside, _described, _LOST, ("address",))
 
 
-@dataclass(frozen=True)
-class _Column:
-    """What a table of the mark tells of objects.
+def _reported(batches: Batches) -> Batches:
+    for batch in with_address_hash(batches):
+        is_deleted = pc.equal(batch.column("outcome"), "deleted")
+        yield pa.record_batch([*batch.columns[:-1], is_deleted], schema=_RECORDED)
+
+
+def _intended(journal: Journal, parts: Sequence[JournalPart]) -> Batches:
+    read = (journal.read(part).select(["address", "size_bytes"]) for part in parts)
+    for batch in with_address_hash(read):
+        are_deleted = pa.repeat(pa.scalar(True), batch.num_rows)
+        yield pa.record_batch([*batch.columns, are_deleted], schema=_RECORDED)
+
+
+def _seen(run: Run, specs: Sequence[TableSpec], name: str, wanted: Any) -> AnySource:
+    """Say how what tables of the mark tell of objects is read: address and a column, by hash.
 
     A part that house-keeping pruned, or that is damaged, tells nothing. Then only the size of its
     objects is known, and the restore goes on.
+
+    Args:
+        run: The run.
+        specs: The tables.
+        name: The column.
+        wanted: Hashes of the addresses that are asked about, sorted; None for all.
     """
-
-    store: ObjectStore
-    schema: pa.Schema
-    parts: Sequence[Part]
-    has_twice: bool = False
-
-    @classmethod
-    def of(cls, run: Run, spec: TableSpec, name: str) -> _Column:
-        schema = pa.schema([spec.schema.field("address"), spec.schema.field(name)])
-        try:
-            return cls(run.store, schema, run.load(spec).manifest.parts)
-        except (NotFoundError, ChainError, CorruptTableError):
-            return cls(run.store, schema, ())
-
-    @property
-    def is_small(self) -> bool:
-        return reading.are_small(self.parts)
-
-    def table(self, wanted: Sequence[str] | None) -> pa.Table:
-        found = pa.Table.from_batches(self._read(wanted, self.parts), self.schema)
-        if not self.has_twice:
-            return found
-        once = found.group_by("address").aggregate([(self.schema.names[1], "max")])
-        return once.rename_columns(self.schema.names).cast(self.schema)
-
-    def frame(self, run: Run, wanted: Sequence[str] | None) -> DataFrame:
-        rows = sum(part.rows for part in self.parts)
-        tasks = reading.together(self.parts)
-        found = read_partitions(
-            run.spark, self.schema, tasks, partial(self._read, wanted), rows=rows
-        )
-        if not self.has_twice:
-            return found
-        name = self.schema.names[1]
-        return found.groupBy("address").agg(sf.max(name).alias(name))
-
-    def _read(
-        self, wanted: Sequence[str] | None, parts: Sequence[Part]
-    ) -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            with suppress(NotFoundError, CorruptTableError):
-                for batch in reading.read_part(self.store, self.schema, part):
-                    yield _only(batch, wanted)
+    parts = list[Part]()
+    for spec in specs:
+        with suppress(NotFoundError, ChainError, CorruptTableError):
+            parts += run.load(spec).manifest.parts
+    columns = pa.schema([specs[0].schema.field(column) for column in ("address", name)])
+    rows = sum(part.rows for part in parts)
+    read = partial(_read, run.store, columns, wanted)
+    return Source(pa.schema([ADDRESS_HASH, *columns]), reading.together(parts), rows, read)
 
 
-def _checksums(run: Run) -> _Column:
-    """Return the checksums of a mark's objects; an optimized one looked some of them up."""
-    listed = _Column.of(run, NAMESPACE_SLICES, "checksum")
-    looked_up = _Column.of(run, LOOKED_UP_OBJECTS, "checksum").parts
-    # An object may be both listed and looked up.
-    return replace(listed, parts=(*listed.parts, *looked_up), has_twice=bool(looked_up))
+def _read(store: ObjectStore, columns: pa.Schema, wanted: Any, parts: Sequence[Part]) -> Batches:
+    for part in parts:
+        with suppress(NotFoundError, CorruptTableError):
+            for batch in with_address_hash(reading.read_part(store, columns, part)):
+                if wanted is None:
+                    yield batch
+                else:
+                    hashes = batch.column("address_hash").to_numpy()
+                    yield batch.filter(pa.array(are_among(hashes, wanted)))
 
 
-def _are_few(wanted: Sequence[str]) -> bool:
-    return len(wanted) <= _FEW
+def _described(bucket: Mapping[str, pa.Table]) -> pa.Table:
+    """Return what was deleted, and what the mark saw of it: columns of `_LOST`.
+
+    An address may be in two batches of a journal, and in both records: it is one object.
+    """
+    deleted = bucket["deleted"]
+    rows = _greatest(deleted.filter(deleted["is_deleted"]), "size_bytes")
+    if "wanted" in bucket:
+        rows = bucket["wanted"].select(["address"]).join(rows, "address")
+    for name in ("last_modified", "checksum"):
+        rows = rows.join(_greatest(bucket[name], name), "address")
+    return rows.select(_LOST.names).cast(_LOST)
 
 
-def _only(rows: Any, wanted: Sequence[str] | None) -> Any:
-    """Return the rows of a table or a batch that are wanted."""
-    if wanted is None:
-        return rows
-    return rows.filter(pc.is_in(rows.column("address"), value_set=pa.array(wanted, pa.string())))
-
-
-def _gone(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return (
-        batch.filter(pc.equal(batch.column("outcome"), "deleted"))
-        .select(_DELETED.names)
-        .cast(_DELETED)
-    )
+def _greatest(rows: pa.Table, name: str) -> pa.Table:
+    """Return each address once, with its greatest value."""
+    found = rows.group_by("address").aggregate([(name, "max")])
+    return found.select(["address", f"{name}_max"]).rename_columns(["address", name])
 
 
 def _may_be_continued(report: Manifest) -> bool:

@@ -2,35 +2,31 @@
 
 Each object is looked at once more before that, to find whether something needs it. Executors list
 the quarantine and delete from it; the driver holds the tally of each task. The driver itself
-deletes a few objects, with the same code.
+deletes few objects, with the same code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 from spark_core import holds, lakegc_keys, recorded_work, schemas
 from spark_core.errors import IncompleteReadError, LakegcError
-from spark_core.holds import Holds
 from spark_core.lock.lease import Lease
-from spark_core.recorded_work import Gate, Orders, Rows, Tally
+from spark_core.recorded_work import Objects, Orders, Tally, Task
+from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
-from spark_core.spark.tasks import tasks_for
-from spark_core.storage import ObjectStore
+from spark_core.spark.exchange import Batches, Source
+from spark_core.spark.session import SPARK_FAILURES
 from spark_core.upkeep.purge_quarantine_batches import Purging, rows_of
-from spark_core.upkeep.quarantine_days_over import list_due
-from spark_core.upkeep.quarantine_still_needed import Needed, needed_finder
+from spark_core.upkeep.quarantine_days_over import OVER, list_due
+from spark_core.upkeep.quarantine_still_needed import needed_finder
 
 # Names with less than this share of their time left are looked for again before a new round.
 _WORTH_A_ROUND = 0.2
@@ -93,11 +89,11 @@ def purge(run: Run, held: Lease, done: Purged) -> None:
             what is needed.
     """
     where = lakegc_keys.record(lakegc_keys.PURGES, run.key, run.now())
-    rows, count, strangers = list_due(run, f"{where}planned/")
+    planned, strangers = list_due(run, f"{where}planned/")
     done.strangers += strangers
-    if not count:
+    if not planned:
         return
-    work = _Purge(run=run, held=held, where=where, rows=rows, count=count, done=done)
+    work = _Purge(run, held, where, reading.source_of_parts(run.store, OVER, planned), done)
     try:
         work.go()
     finally:
@@ -112,36 +108,45 @@ class _Purge:
         run: A run that is marked.
         held: The lease.
         where: Folder of the record.
-        rows: What is to be purged, columns of `quarantine_days_over.OVER`.
-        count: How many of them have no outcome yet.
+        over: What is to be purged, columns of `quarantine_days_over.OVER`.
         done: Counts what is done.
     """
 
-    _: KW_ONLY
     run: Run
     held: Lease
     where: str
-    rows: Rows
-    count: int
+    over: Source[Any]
     done: Purged
+    _outcomes: int = 0
     _parts: list[Part] = field(default_factory=list)
     # The outcome that the rest gets if this ends early; None: nothing was asked of the store yet.
     _rest: Literal["left", "unknown"] | None = None
+
+    @property
+    def count(self) -> int:
+        """Objects that have no outcome yet."""
+        return self.over.rows - self._outcomes
 
     def go(self) -> None:
         """Work in rounds until each object has an outcome, or a round does nothing any more."""
         run, every, find = self.run, self.run.options.reread_every, needed_finder(self.run)
         needed, kept, until = None, holds.NONE, run.now()
         while self.count:
-            rows = self._left()
             if needed is None or until - run.now() < every * _WORTH_A_ROUND:
                 kept = holds.load(run.store)
-                needed = find(rows, self.count)
+                needed = find(self.over)
                 # They must also cover a request that is under way.
                 until = needed.began + every - min(run.store.options.retry_timeout, every / 2)
             if self._rest is None:
                 self._rest, self.done.left = "left", self.count
-            tally = self._round(_flagged(rows, needed), kept, until)
+            limit = run.options.max_deletes_per_second
+            purging = Purging(kept, run.options.read_threads, limit, needed.hashes)
+            tally = self._recorded(purging, until)
+            self.done.add(tally)
+            if tally.problem is not None:
+                if tally.lost:
+                    self._rest = "unknown"
+                raise tally.problem
             if self.count and not tally.cut:
                 raise IncompleteReadError(
                     f"repository {run.repository.id}: Spark lost {self.count} objects in "
@@ -151,44 +156,16 @@ class _Purge:
             if not tally.done:
                 return
 
-    def _left(self) -> Rows:
-        return recorded_work.without(
-            self.run, self.rows, self._parts, schemas.PURGED, ["run", "address"]
-        )
-
-    def _round(self, flagged: Rows, kept: Holds, until: datetime) -> Tally:
-        """Delete what nothing refers to, then what is back in its place.
-
-        The slow part comes last, so that it cannot keep the others for ever.
-        """
-        total = Tally()
-        parts, release = _in_turn(flagged)
-        try:
-            for some, count in parts:
-                total.add(self._work_on(some, count, kept, until))
-        finally:
-            release()
-        return total
-
-    def _work_on(self, some: Rows, count: int, kept: Holds, until: datetime) -> Tally:
-        run, limit = self.run, self.run.options.max_deletes_per_second
-        tasks = 1 if isinstance(some, pa.Table) else tasks_for(run.spark, count)
-        share = None if limit is None else limit / tasks
-        tally = self._recorded(some, count, Purging(kept, run.options.read_threads, share), until)
-        self.done.add(tally)
-        self.count -= tally.done
-        if tally.problem is not None:
-            if tally.lost:
-                self._rest = "unknown"
-            raise tally.problem
-        return tally
-
-    def _recorded(
-        self, some: Rows, count: int, work: recorded_work.Work, until: datetime | None
-    ) -> Tally:
+    def _recorded(self, work: recorded_work.Work, until: datetime | None) -> Tally:
         held = None if until is None else self.held
         orders = Orders(self.run.store, work, schemas.PURGED, self.where)
-        tally = recorded_work.work_on(self.run, some, count, orders, held=held, until=until)
+        schema = pa.schema([recorded_work.ADDRESS_HASH, *OVER])
+        over = self.over.through(schema, recorded_work.with_address_hash)
+        objects = Objects({"over": over}, {}, _over, OVER, ("run", "address"))
+        tally = recorded_work.work_on(
+            self.run, objects, self._parts, orders, held=held, until=until
+        )
+        self._outcomes += tally.done
         self._parts += tally.parts
         if tally.parts or tally.lost:
             self.done.record = self.where
@@ -206,39 +183,12 @@ class _Purge:
                 self.done.left - self.count,
                 self.done.unknown + self.count,
             )
-        with suppress(LakegcError, PySparkException, Py4JJavaError):
-            self._recorded(self._left(), self.count, _Noting(self._rest), None)
+        with suppress(LakegcError, *SPARK_FAILURES):
+            self._recorded(_Noting(self._rest), None)
 
 
-def _flagged(rows: Any, needed: Needed) -> Rows:
-    """Add key_needed and address_needed: whether something refers to a copy, and to its object."""
-    if isinstance(needed.names, frozenset):
-        names = pa.array(sorted(needed.names), pa.string())
-        for name in ("key", "address"):
-            rows = rows.append_column(f"{name}_needed", pc.is_in(rows[name], value_set=names))
-        return rows
-    for name in ("key", "address"):
-        found = needed.names.select(
-            sf.col("address").alias(name), sf.lit(True).alias(f"{name}_needed")
-        )
-        rows = rows.join(found, on=name, how="left").fillna(False, [f"{name}_needed"])
-    return rows
-
-
-def _in_turn(flagged: Rows) -> tuple[list[tuple[Rows, int]], Callable[[], object]]:
-    """Split the objects into those to compare and the rest; with counts and a release function."""
-    if isinstance(flagged, pa.Table):
-        compared = pc.and_(flagged["address_needed"], pc.invert(flagged["key_needed"]))
-        halves = [flagged.filter(pc.invert(compared)), flagged.filter(compared)]
-        return [(half, half.num_rows) for half in halves if half.num_rows], lambda: None
-    is_compared = sf.col("address_needed") & ~sf.col("key_needed")
-    held = flagged.withColumn("is_compared", is_compared).persist()
-    counts = {
-        row["is_compared"]: row["count"] for row in held.groupBy("is_compared").count().collect()
-    }
-    return [
-        (held.where(sf.col("is_compared") == sf.lit(half)), counts[half]) for half in sorted(counts)
-    ], held.unpersist
+def _over(bucket: Mapping[str, pa.Table]) -> pa.Table:
+    return bucket["over"].select(OVER.names)
 
 
 @dataclass(frozen=True)
@@ -247,11 +197,6 @@ class _Noting:
 
     outcome: str
 
-    def __call__(
-        self,
-        store: ObjectStore,  # noqa: ARG002 - the signature of all work
-        gate: Gate,
-        batches: Iterator[pa.RecordBatch],
-    ) -> Iterator[pa.RecordBatch]:
+    def __call__(self, task: Task, batches: Batches) -> Batches:
         for batch in batches:
-            yield rows_of([(row, self.outcome) for row in batch.to_pylist()], gate.now())
+            yield rows_of([(row, self.outcome) for row in batch.to_pylist()], task.gate.now())

@@ -11,14 +11,16 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.holds import Holds
-from spark_core.recorded_work import Gate
+from spark_core.recorded_work import Gate, Task
+from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
 from spark_core.storage.copies import described_same, same_content
 from spark_core.storage.objects import Description
@@ -28,9 +30,33 @@ from spark_core.sweep.pacing import Pacer
 # A task remembers at most this many objects whose bytes alone tell whether they are back in place.
 _UNSURE = 10_000
 _GONE = ("deleted", "already_gone")
+# What becomes of a copy.
+GOES, COMPARED, IN_USE = "goes", "compared", "in_use"
 _NO_COPY: Literal["no copy"] = "no copy"
 
 _Row: TypeAlias = Mapping[str, Any]
+
+
+def what_becomes(copies: pa.RecordBatch, needed: Any, held: Holds) -> Any:
+    """Say what becomes of copies whose days are over.
+
+    Hashes decide, so two names with one hash can only keep a copy, or have it compared.
+
+    Args:
+        copies: Columns address and key.
+        needed: Hashes of names that something refers to, sorted.
+        held: What people keep by its name.
+
+    Returns:
+        An array: `IN_USE` where somebody refers to the copy itself, or holds it or its object,
+        `COMPARED` where somebody refers to the object, which may be back in its place, else `GOES`.
+    """
+    is_key, is_address = (
+        are_among(hashed(copies.column(name)).to_numpy(), needed) for name in ("key", "address")
+    )
+    is_held = pc.or_(*(held.protecting(copies.column(name)) for name in ("key", "address")))
+    stays = is_key | is_held.to_numpy(zero_copy_only=False)
+    return np.where(stays, IN_USE, np.where(is_address, COMPARED, GOES))
 
 
 @dataclass(frozen=True)
@@ -40,25 +66,24 @@ class Purging:
     Attributes:
         held: What is kept by its name.
         threads: Objects that a task looks at side by side.
-        deletes_per_second: How fast each task may delete; None: no limit.
+        deletes_per_second: How fast all tasks may delete; None: no limit.
+        needed: Hashes of names that something refers to, sorted.
     """
 
     held: Holds
     threads: int
     deletes_per_second: float | None
+    needed: Any
 
-    def __call__(
-        self, store: ObjectStore, gate: Gate, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
+    def __call__(self, task: Task, batches: Batches) -> Batches:
         """Delete the objects of one task; yield columns of `schemas.PURGED`."""
         pacer = None
         if self.deletes_per_second is not None:
-            pacer = Pacer(self.deletes_per_second, store.delete_batch_size)
-            context = TaskContext.get()
-            if context is not None and context.attemptNumber():
+            pacer = Pacer(self.deletes_per_second / task.tasks, task.store.delete_batch_size)
+            if task.is_retry:
                 pacer.hold_back()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-purge") as pool:
-            yield from _Task(self.held, store, gate, pacer, pool, self.threads).do(batches)
+            yield from _Deleting(self, task.store, task.gate, pacer, pool).do(batches)
 
 
 @dataclass
@@ -85,43 +110,44 @@ class _Pace:
 
 
 @dataclass
-class _Task:
+class _Deleting:
     """Deletes copies as long as the look is good.
 
     It yields the outcome of each copy that there was time for, by its name in `schemas.PURGED`.
     """
 
-    held: Holds
+    orders: Purging
     store: ObjectStore
     gate: Gate
     pacer: Pacer | None
     pool: ThreadPoolExecutor
-    threads: int
 
-    def do(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def do(self, batches: Batches) -> Batches:
         """Delete objects that are not needed, and needed ones only if they are back in place.
 
-        Objects whose bytes must be compared come last, one by one.
+        What nothing refers to goes first, and objects whose bytes must be compared come last, one
+        by one: the slow part cannot keep the others for ever.
         """
         size = self.store.delete_batch_size if self.pacer is None else self.pacer.batch_size
-        unsure: list[_Row] = []
+        compared: list[pa.RecordBatch] = []
         for batch in batches:
             for begin in range(0, batch.num_rows, size):
                 if self.gate.passed:
                     return
                 some = batch.slice(begin, size)
-                stays = pc.or_(some.column("key_needed"), self._is_held(some))
-                yield from self._in_use(some.filter(stays).to_pylist())
-                rest = some.filter(pc.invert(stays)).to_pylist()
-                yield from self._deleted([row for row in rest if not row["address_needed"]])
-                yield from self._told_same([row for row in rest if row["address_needed"]], unsure)
-                if len(unsure) >= _UNSURE:
-                    yield from self._same_bytes(unsure)
-                    unsure = []
+                what = what_becomes(some, self.orders.needed, self.orders.held)
+                yield from self._in_use(some.filter(pa.array(what == IN_USE)).to_pylist())
+                yield from self._deleted(some.filter(pa.array(what == GOES)).to_pylist())
+                compared.append(some.filter(pa.array(what == COMPARED)))
+        unsure: list[_Row] = []
+        for some in compared:
+            if self.gate.passed:
+                return
+            yield from self._told_same(some.to_pylist(), unsure)
+            if len(unsure) >= _UNSURE:
+                yield from self._same_bytes(unsure)
+                unsure = []
         yield from self._same_bytes(unsure)
-
-    def _is_held(self, some: pa.RecordBatch) -> pa.BooleanArray:
-        return pc.or_(*(self.held.protecting(some.column(name)) for name in ("key", "address")))
 
     def _in_use(self, rows: Sequence[_Row]) -> Iterator[pa.RecordBatch]:
         if rows:
@@ -193,7 +219,7 @@ class _Task:
         outcomes: dict[str, str] = {}
         rest = iter(keys)
         with suppress(LakegcError):
-            while some := list(islice(rest, self.threads)):
+            while some := list(islice(rest, self.orders.threads)):
                 there = list(self.pool.map(self.store.exists, some))
                 outcomes |= {
                     key: "left" if is_there else "already_gone"

@@ -1,6 +1,6 @@
 """List the objects whose quarantine days are over: those are due to be purged.
 
-Executors list the quarantine; the driver holds the names of slices. The driver itself lists a few
+Executors list the quarantine; the driver holds the names of slices. The driver itself lists few
 objects, with the same code.
 """
 
@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from spark_core import lakegc_keys
 from spark_core.addresses.collectable import is_collectable
 from spark_core.model import RunKey
-from spark_core.recorded_work import Rows
 from spark_core.records import reading, tables, writing
+from spark_core.records.figures import DeletionFigures
+from spark_core.records.manifest import Part
 from spark_core.records.writing import Target
 from spark_core.run import Run
 from spark_core.spark.tasks import dealt, interleaved, run_tasks
@@ -84,59 +84,45 @@ class _Place:
     is_level: bool = False
 
 
-def list_due(run: Run, planned: str) -> tuple[Rows, int, int]:
-    """List the objects whose days are over: a few here, more by executors as parts of a table.
+def list_due(run: Run, planned: str) -> tuple[tuple[Part, ...], int]:
+    """List the objects whose days are over, and write them down: gone ones cannot be listed again.
 
     Args:
         run: The run.
-        planned: Folder for such a table.
+        planned: Folder for what is written. Few objects that the driver lists lie in no file, but
+            in their part itself.
 
     Returns:
-        Columns of `OVER`, how many rows, and how many keys in the folders are no address of an
-        object.
+        Parts with columns of `OVER`, and how many keys in the folders are no address of an object.
     """
-    places = _places(run)
-    found, strangers = list[pa.RecordBatch](), list[int]()
-    read = partial(_list, run.store, strangers.append)
-    count = 0
-    for batch in interleaved(places, read, threads=run.options.read_threads) if places else ():
-        found.append(batch)
-        count += batch.num_rows
-        if count > reading.DRIVER_ROWS:
-            break
-    else:
-        rows = pa.Table.from_batches(found, OVER)
-        order = [("run", "ascending"), ("address", "ascending")]
-        return rows.sort_by(order), count, sum(strangers)
-    return _listed_by_tasks(run, places, planned)
-
-
-def _listed_by_tasks(
-    run: Run, places: Sequence[_Place], planned: str
-) -> tuple[DataFrame, int, int]:
-    """List by executors and write down what to purge: deleted objects cannot be listed again."""
+    due = runs_due(run)
+    places = _places(run, due)
     tasks = min(-(-len(places) // run.options.read_threads), run.options.range_partitions)
-    target = Target(run.store, planned, writing.new_attempt(), OVER)
+    target = Target(run.store, planned, writing.new_attempt(), OVER, holds=writing.HELD_BYTES)
+    read = partial(_list_many, run.store, run.options.read_threads)
     receipts = writing.removed_on_failure(
         target,
         lambda: run_tasks(
             lambda: run.spark,
             dealt(places, tasks),
-            partial(
-                writing.write_read, target, partial(_list_many, run.store, run.options.read_threads)
-            ),
+            partial(writing.write_read, target, read),
+            rows=sum(_moved(run, key) for key in due),
         ),
     )
-    parts = writing.parts_of(receipts)
-    rows = reading.frame_of_parts(run.spark, run.store, OVER, parts)
-    strangers = writing.summed(receipts)[1]["strangers"]
-    return rows, sum(part.rows for part in parts), strangers
+    return writing.parts_of(receipts), writing.summed(receipts)[1]["strangers"]
 
 
-def _places(run: Run) -> list[_Place]:
+def _moved(run: Run, key: RunKey) -> int:
+    """Return how many objects a run says that it moved."""
+    report = reading.load_table(run.store, tables.DELETION_REPORT, key).manifest
+    moved = DeletionFigures.of(report).deleted_objects
+    return report.rows if moved is None else moved
+
+
+def _places(run: Run, due: Sequence[RunKey]) -> list[_Place]:
     """Name the quarantine folders whose days are over: slices of each run, and what is beside."""
     places: list[_Place] = []
-    for key in runs_due(run):
+    for key in due:
         where, text = lakegc_keys.in_quarantine(key), str(key)
         reported = _second(
             run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified

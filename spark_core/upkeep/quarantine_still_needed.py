@@ -10,29 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
 
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError
 from spark_core.optimized.base import require_full
-from spark_core.recorded_work import Rows
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows
 from spark_core.run import Run
-from spark_core.spark.rows import as_frame
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    Exchange,
+    Sent,
+    Source,
+    numbers_of,
+    source_of,
+)
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import frame_of
+from spark_core.spark.tasks import read_partitions
 from spark_core.sweep import references_now
 
-_NAMES = pa.schema(
-    [pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())]
+# The names of an object: its own, and that of its copy.
+_BOTH = ("address", "key")
+NAMES = pa.schema(
+    [
+        pa.field("address_hash", pa.int64(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64()),
+    ]
 )
+_HASHES = pa.schema([NAMES.field("address_hash")])
 
 
 @dataclass(frozen=True)
@@ -41,16 +56,16 @@ class Needed:
 
     Attributes:
         began: The time by the run's clock before the first byte of moving data was read.
-        names: Addresses of objects, and keys of copies, that something refers to: a set if few were
-            asked about, else a frame of one column, address.
+        hashes: Hashes of addresses of objects, and of keys of copies, that something refers to: an
+            array of int64, sorted. Two names with one hash can only keep a copy.
     """
 
     began: datetime
-    names: frozenset[str] | DataFrame
+    hashes: Any
 
 
-# Finds which of these objects are needed. The second argument is their number.
-FindNeeded: TypeAlias = Callable[[Rows, int], Needed]
+# Finds which of these objects are needed: columns of `quarantine_days_over.OVER`.
+FindNeeded: TypeAlias = Callable[[Source[Any]], Needed]
 
 
 def is_unknown(run: Run) -> bool:
@@ -76,105 +91,155 @@ def needed_finder(run: Run) -> FindNeeded:
     looks: list[_Looks] = []
 
     @surfacing_errors()
-    def find(some: Rows, count: int) -> Needed:
+    def find(over: Source[Any]) -> Needed:
         """Find which of these objects are needed.
 
         Raises:
             ChainError: If the run has no mark, or an optimized one.
+            IncompleteReadError: If a name got lost on the way: nobody would find that its object is
+                needed.
             LakegcError: If anything could not be read to its end; then nothing is known, and
                 nothing may be purged.
         """
         mark = verdict.load_mark(run)
         require_full(run, "read everything that may need what is in quarantine")
-        # The rows are counted and compared, and both must see the same rows.
-        names = _names(run, some).persist()
-        try:
-            # Nobody would find that an object is needed if it were missing from this frame.
-            if (held := names.count()) != 2 * count:
-                raise IncompleteReadError(
-                    f"repository {run.repository.id}: Spark holds {held} of the {2 * count} names "
-                    "of objects in quarantine that were to be looked for",
-                    "Run again; if it stays, report it with this text and Spark's version.",
-                )
-            # One address may have copies of several runs.
-            plan = names.distinct()
-            if not looks:
-                looks.append(_Looks.begin(run, plan, mark))
-            found = looks[0].again(run, plan, mark)
-            needed = looks[0].reached(found.frame).unionByName(found.frame.select("address"))
-            needed = needed.distinct()
-            # Read to its end while its sources are held.
-            if isinstance(some, pa.Table):
-                held_names = frozenset(needed.toArrow()["address"].to_pylist())
-                return Needed(found.began, held_names)
-            return Needed(found.began, needed.localCheckpoint())
-        finally:
-            names.unpersist()
+        names, wanted = over.through(NAMES, _names), len(_BOTH) * over.rows
+        if not looks:
+            looks.append(_Looks.begin(run, names, wanted, mark))
+        began, now = looks[0].now(run, names, wanted, mark)
+        return Needed(began, sorted_once(np.concatenate([looks[0].reached, now])))
 
     return find
 
 
 @dataclass(frozen=True)
 class _Looks:
-    """What one purge finds out once: column address of each.
+    """What one purge finds out once.
 
     Attributes:
-        committed: Objects that the mark's commits reach ...
-        staged: ... and those that were staged.
-        by_policy: Those of both that sweeps took by a retention policy; None for none.
-        again: Reads what refers to the rest now.
+        reached: Hashes of names that the mark's commits reach, or that were staged; without what
+            sweeps took by a retention policy, which is needed where the look of now finds it.
+        again: Reads what refers to names now.
     """
 
-    committed: DataFrame
-    staged: DataFrame
-    by_policy: DataFrame | None
+    reached: Any
     again: Callable[..., references_now.ReferencesNow]
 
     @classmethod
-    def begin(cls, run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> _Looks:
-        """Compare the names of what is in quarantine with the mark, and with earlier sweeps."""
-        committed, staged = (
-            _reached(plan, mark[name].frame(run.spark, ["address_hash"]))
-            for name in (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
-        )
+    def begin(
+        cls, run: Run, names: Source[Any], wanted: int, mark: Mapping[str, StoredTable]
+    ) -> _Looks:
+        """Compare so many names in quarantine with the mark, and with earlier sweeps."""
         taken = policy_rows.taken(run)
-        by_policy = None
-        if taken is not None:
-            reached = committed.unionByName(staged).distinct()
-            by_policy = _reached(reached, as_frame(run.spark, taken))
-        again = references_now.reader_of_references(
-            None if by_policy is None else references_now.ByPolicy(by_policy)
+        sources: dict[str, AnySource] = {
+            "names": names.through(_HASHES, _only_hashes),
+            **{
+                table: mark[table].source(_HASHES.names)
+                for table in (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
+            },
+            "by_policy": source_of(_HASHES.empty_table() if taken is None else taken, _HASHES),
+        }
+        work = Exchange(sources, _reached, _HASHES, _nothing)
+        found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
+        require_all(run, sum(one.names for one in found), wanted)
+        reached, by_policy = (
+            sorted_once(np.concatenate([getattr(one, name) for one in found]))
+            for name in ("reached", "by_policy")
         )
-        return cls(committed, staged, by_policy, again)
+        if not len(by_policy):
+            return cls(reached, references_now.reader_of_references())
+        own = names.through(NAMES, partial(_among, by_policy))
+        by_policy_now = references_now.ByPolicy(_frame(run, own).select("address").distinct())
+        return cls(reached, references_now.reader_of_references(by_policy_now))
 
-    def reached(self, found: DataFrame) -> DataFrame:
-        """Return what the mark reached, without what the policy still names.
+    def now(
+        self, run: Run, names: Source[Any], wanted: int, mark: Mapping[str, StoredTable]
+    ) -> tuple[datetime, Any]:
+        """Find what refers to so many names now.
 
-        Args:
-            found: Column address: what must be kept, as a look just now found.
+        What is staged now is among it, unless a rule takes each of its staged names.
+
+        Returns:
+            When the look began, and the hashes of names that something refers to.
         """
-        reached = self.committed.unionByName(self.staged)
-        if self.by_policy is not None:
-            # `found` also has what is staged now, unless a rule takes each of its staged names.
-            let_go = self.by_policy.join(found, on="address", how="left_anti")
-            reached = reached.join(let_go, on="address", how="left_anti")
-        return reached
+        plan = _frame(run, names).select("address", "size_bytes").persist()
+        try:
+            require_all(run, plan.count(), wanted)
+            # One address may have copies of several runs.
+            found = self.again(run, plan.distinct(), mark)
+            hashes = found.frame.selectExpr("xxhash64(address)").toArrow()
+            return found.began, hashes.column(0).to_numpy()
+        finally:
+            plan.unpersist()
 
 
-def _names(run: Run, some: Rows) -> DataFrame:
-    """Return columns address and size_bytes, two rows per object: its address and its key."""
-    if isinstance(some, pa.Table):
-        both = [
-            some.select([name, "size_bytes"]).rename_columns(_NAMES.names)
-            for name in ("address", "key")
-        ]
-        return frame_of(run.spark, pa.concat_tables(both).cast(_NAMES))
-    return some.select(sf.explode(sf.array("address", "key")).alias("address"), "size_bytes")
+def require_all(run: Run, came: int, wanted: int) -> None:
+    """Refuse to answer for names of which some got lost.
+
+    Raises:
+        IncompleteReadError: Saying how many.
+    """
+    if came != wanted:
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: Spark holds {came} of the {wanted} names of objects "
+            "in quarantine that were to be looked for",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
 
 
-def _reached(plan: DataFrame, hashes: DataFrame) -> DataFrame:
-    hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
-    # Read to its end now, so that the plan of the next look is smaller.
-    return (
-        hashed.join(hashes, on="address_hash", how="left_semi").select("address").localCheckpoint()
+def _names(batches: Batches) -> Batches:
+    """Return both names of each object: columns of `NAMES`."""
+    for batch in batches:
+        for names in (batch.column(name) for name in _BOTH):
+            yield pa.record_batch([hashed(names), names, batch.column("size_bytes")], schema=NAMES)
+
+
+def _only_hashes(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(_HASHES.names)
+
+
+def _among(hashes: Any, batches: Batches) -> Batches:
+    for batch in batches:
+        is_one = are_among(batch.column("address_hash").to_numpy(), hashes)
+        yield batch.filter(pa.array(is_one))
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """What the mark reached of a bucket.
+
+    Attributes:
+        names: How many names the bucket has.
+        reached: Hashes of those that the mark reached, and no sweep took by a policy.
+        by_policy: Hashes of those that it reached, and that a sweep took by a policy.
+    """
+
+    names: int
+    reached: Any
+    by_policy: Any
+
+
+def _reached(bucket: Mapping[str, pa.Table]) -> Sent[_Reached]:
+    names, committed, staged, by_policy = (
+        sorted_once(numbers_of(bucket[name]["address_hash"]))
+        for name in (
+            "names",
+            tables.COMMITTED_ADDRESSES.name,
+            tables.UNCOMMITTED_ADDRESSES.name,
+            "by_policy",
+        )
     )
+    reached = names[are_among(names, committed) | are_among(names, staged)]
+    is_by_policy = are_among(reached, by_policy)
+    found = _Reached(bucket["names"].num_rows, reached[~is_by_policy], reached[is_by_policy])
+    return Sent(found, {})
+
+
+def _nothing(_number: int, _rows: pa.Table) -> None:
+    """Work on no rows: none are sent on."""
+
+
+def _frame(run: Run, names: Source[Any]) -> Any:
+    """Return names as the frame that the look of now still asks for."""
+    return read_partitions(run.spark, NAMES, names.tasks, names.read, rows=names.rows)

@@ -25,7 +25,7 @@ from tests.support.faults import STORE_KINDS, Faults, FaultyStore
 from tests.support.figures import given
 from tests.support.killing import Killed
 from tests.support.passing_mark import passing_mark
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, hashes_of, written_run
 
 GO = {f"data/{name}/{number}": f"{name}{number}..".encode() for name in "st" for number in range(3)}
 LIVE = {"data/s/live": b"live", "data/u/live": b"live"}
@@ -243,7 +243,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     monkeypatch.setattr(
         purge_quarantine,
         "needed_finder",
-        lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), frozenset()),
+        lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), hashes_of()),
     )
     passing_mark(replace(opened_then(), store=run.store))
 

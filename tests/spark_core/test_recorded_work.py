@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from spark_core import recorded_work
-from spark_core.recorded_work import Orders, Tally
+from spark_core.recorded_work import Objects, Orders, Tally
+from spark_core.schemas import PURGED
+from spark_core.spark import placement
+from spark_core.spark.exchange import source_of
 from tests.support.written_run import NOW, written_run
+
+NUMBERS = pa.schema([pa.field("number", pa.int64())])
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,9 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
         spark=SimpleNamespace(
             conf={"spark.speculation": speculation},
             sparkContext=SimpleNamespace(
-                master=master, statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=list)
+                defaultParallelism=2,
+                master=master,
+                statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=list),
             ),
         ),
     )
@@ -53,7 +61,10 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
         return tally
 
     monkeypatch.setattr(recorded_work, "_by_tasks", work)
-    orders = Orders(run.store, work=None, schema=None, record=None)
-    assert recorded_work.work_on(told, "a frame", 20, orders, held=held) is tally
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 19)
+    orders = Orders(run.store, work=None, schema=PURGED, record=None)
+    sources = {"objects": source_of(pa.table({"number": pa.array(range(20))}), NUMBERS)}
+    objects = Objects(sources, {}, tell=None, schema=NUMBERS, on=("address",))
+    assert recorded_work.work_on(told, objects, [], orders, held=held) is tally
     assert during == [until], "whatever ends this process meanwhile"
     assert held.sent_until == (until if goes_on else None)

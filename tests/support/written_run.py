@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from spark_core import lakegc_keys, schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.fates import Fate
@@ -267,6 +267,11 @@ def begun_from(base, *, objects=0, size_bytes=0, spared_slices=0, known_ranges=0
     counts = ("new_metaranges", "left_metaranges", "new_ranges", "left_ranges")
     changed = {**dict.fromkeys(counts, 0), "known_ranges": known_ranges, **change}
     return {"of_listing": {"base": figures}, "of_committed": {"change": changed}}
+
+
+def hashes_of(*addresses):
+    """Return the hashes of addresses, sorted."""
+    return sorted_once(hashed(pa.array(addresses, pa.string())).to_numpy())
 
 
 def hash_of(address):

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -17,15 +18,17 @@ from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostE
 from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.spark.tasks import frame_of
+from spark_core.spark.exchange import source_of
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
 from spark_core.sweep.quarantine import ends_at, key_of
 from spark_core.upkeep import purge_quarantine, quarantine_days_over, quarantine_still_needed
 from spark_core.upkeep.purge_quarantine import Purged
+from spark_core.upkeep.quarantine_days_over import OVER
 from spark_core.upkeep.quarantine_still_needed import Needed
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, hashes_of, written_run
 
+KEPT = {spec.name: spec for spec in (tables.COMMITTED_ADDRESSES, tables.UNCOMMITTED_ADDRESSES)}
 MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}
 
 
@@ -71,7 +74,7 @@ def lease_of(run, beat=lambda: None):
 def end(run, *needed, looked=timedelta(0)):
     """Purge what is due, after a look so long ago that found these names needed."""
     done = Purged()
-    found = Needed(run.now() - looked, frozenset(needed))
+    found = Needed(run.now() - looked, hashes_of(*needed))
     with mock.patch.object(purge_quarantine, "needed_finder", return_value=lambda *_: found):
         purge_quarantine.purge(run, lease_of(run), done)
     return done
@@ -301,7 +304,7 @@ def test_what_was_never_sent_is_left(written, store, monkeypatch):
     sweep(written)
     run, done = after(written.run, 31), Purged()
     monkeypatch.setattr(
-        purge_quarantine, "needed_finder", lambda _run: lambda *_: Needed(run.now(), frozenset())
+        purge_quarantine, "needed_finder", lambda _run: lambda *_: Needed(run.now(), hashes_of())
     )
     monkeypatch.setattr(store, "exists", _away)
     monkeypatch.setattr(quarantine_days_over, "runs_due", lambda _run: (run.key,))
@@ -340,7 +343,7 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
             raise LeaseLostError("the lease is lost")
 
     run = after(written.run, 31)
-    found = Needed(run.now(), frozenset())
+    found = Needed(run.now(), hashes_of())
     with (
         mock.patch.object(purge_quarantine, "needed_finder", return_value=lambda *_: found),
         pytest.raises(LeaseLostError),
@@ -358,25 +361,28 @@ def test_where_everything_is_gone_nothing_is_due(written, store):
     assert quarantine_days_over.runs_due(run) == ()
 
 
-@pytest.mark.spark
-def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
-    run = written_run(tmp_path, spark).run
-    monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: {})
-    monkeypatch.setattr(quarantine_still_needed, "is_unknown", lambda _run: False)
+def test_names_that_are_lost_on_the_way_end_the_look(tmp_path, monkeypatch):
+    run = written_run(tmp_path, None).run
+    empty = {name: spec.schema for name, spec in KEPT.items()}
+    mark = {name: mock.Mock(source=partial(_no_rows, schema)) for name, schema in empty.items()}
+    monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: mark)
     monkeypatch.setattr(quarantine_still_needed, "require_full", lambda _run, _what: None)
-    monkeypatch.setattr(
-        quarantine_still_needed, "frame_of", lambda session, rows: frame_of(session, rows.slice(1))
-    )
     # Copies of two runs of one object, and of another: their names, and those where they lie.
     copies = (("1", "a"), ("2", "a"), ("2", "b"))
     rows = [
         {"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies
     ]
-    some = pa.Table.from_pylist(rows, schema=quarantine_days_over.OVER)
+    over = source_of(pa.Table.from_pylist(rows, schema=OVER), OVER)
+    losing = replace(over, read=lambda task: iter(task.slice(1).to_batches()))
     with pytest.raises(
-        IncompleteReadError, match=r"Spark holds 5 of the 6 names of objects in quarantine"
+        IncompleteReadError, match=r"Spark holds 4 of the 6 names of objects in quarantine"
     ):
-        quarantine_still_needed.needed_finder(run)(some, 3)
+        quarantine_still_needed.needed_finder(run)(losing)
+
+
+def _no_rows(schema, columns):
+    wanted = pa.schema([schema.field(name) for name in columns])
+    return source_of(wanted.empty_table(), wanted)
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):

@@ -13,7 +13,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.errors import ChainError, LeaseHeldError
 from spark_core.lock import lease
 from spark_core.model import RunKey
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.journal import Journal
 from spark_core.sweep import quarantine
 from spark_core.sweep.quarantine import key_of
@@ -231,17 +231,9 @@ def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
     assert restore(run).complete
 
 
-@pytest.mark.parametrize(
-    "is_small", [True, pytest.param(False, marks=pytest.mark.spark)], ids=["driver", "executors"]
-)
-def test_what_an_optimized_run_looked_up_is_told_by_its_checksum(
-    tmp_path, request, monkeypatch, is_small
-):
+def test_what_an_optimized_run_looked_up_is_told_by_its_checksum(tmp_path):
     """Its listing lacks the object; one that is in both tables is one row all the same."""
-    spark = None if is_small else request.getfixturevalue("spark")
-    if not is_small:
-        monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
-    written = written_run(tmp_path, spark)
+    written = written_run(tmp_path, None)
     names = ["data/s/listed", "data/s/looked-up"]
     written.mark({names[0]: (4, OLD)}, expired={names[0]: "in no commit"})
     rows = [
@@ -258,7 +250,7 @@ def test_what_an_optimized_run_looked_up_is_told_by_its_checksum(
     ]
     written._keep(tables.LOOKED_UP_OBJECTS, rows)
     written.sweep(dict.fromkeys(names, (4, "deleted", None)))
-    found, count = restoring._Deleted.read(written.run).described(written.run, names)
-    assert count == 2
-    told = found.select(["address", "checksum"]).to_pylist()
+    objects = restoring._Deleted.read(written.run).objects(written.run, names)
+    rows = {name: of.here(1) for name, of in {**objects.sources, **objects.beside}.items()}
+    told = objects.tell(rows).sort_by("address").select(["address", "checksum"]).to_pylist()
     assert told == [{"address": name, "checksum": "md5"} for name in names]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
@@ -25,9 +25,10 @@ from spark_core.errors import (
 )
 from spark_core.holds import Hold
 from spark_core.recorded_work import Tally
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.journal import Journal
-from spark_core.spark.tasks import frame_of, tasks_for
+from spark_core.spark import placement
+from spark_core.spark.tasks import tasks_for
 from spark_core.sweep import quarantine
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import restore
@@ -35,7 +36,7 @@ from spark_core.upkeep import purge_quarantine, quarantine_still_needed
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.quarantine_still_needed import Needed
 from tests.support.faults import ERROR, Faults, FaultyStore
-from tests.support.written_run import NOW, journal_entries, written_run
+from tests.support.written_run import NOW, hashes_of, journal_entries, written_run
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +53,7 @@ def faults(tmp_path):
 
 @pytest.fixture
 def written(tmp_path, spark, faults, monkeypatch):
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     made = written_run(tmp_path, spark)
     store = FaultyStore(made.run.namespace, made.run.store.options).failing(faults)
     made.run = replace(
@@ -115,8 +116,16 @@ class Lease:
         self.beats += 1
 
 
-def frame(run, *names):
-    return frame_of(run.spark, pa.table({"address": pa.array(names, pa.string())}))
+@dataclass(frozen=True)
+class First:
+    """Work that a task does only for its first objects."""
+
+    work: recorded_work.Work
+    count: int
+
+    def __call__(self, task, batches):
+        rows = pa.Table.from_batches(batches).slice(0, self.count)
+        yield from self.work(task, iter(rows.to_batches()))
 
 
 def end(run, *needed, held=None, looked=timedelta(0)):
@@ -126,7 +135,7 @@ def end(run, *needed, held=None, looked=timedelta(0)):
     with mock.patch.object(
         purge_quarantine,
         "needed_finder",
-        lambda run: lambda *_: Needed(run.now() - looked, frame(run, *needed)),
+        lambda run: lambda *_: Needed(run.now() - looked, hashes_of(*needed)),
     ):
         purge_quarantine.purge(run, held or Lease(run), done)
     return done
@@ -156,14 +165,12 @@ def test_what_executors_bring_back_is_whole_and_each_object_is_written_down(writ
     )
 
 
-def test_only_what_is_named_comes_back_where_tables_are_large(written, run, monkeypatch):
+def test_only_what_is_named_comes_back_where_tables_are_large(written, run):
     content = swept(written, 20)
     done = restore.restore(run, ["data/s0/0003", "data/s0/none"])
     assert (done.objects, done.complete) == (Counter(restored=1, not_restorable=1), False)
     assert keys(run.store, "data/") == {"data/s0/0003"}
     assert run.store.read("data/s0/0003") == content["data/s0/0003"]
-    # More names than travel with a plan are joined.
-    monkeypatch.setattr(restore, "_FEW", 1)
     again = restore.restore(run, ["data/s0/0003", "data/s0/0006", "data/s0/none"], dry_run=True)
     assert again.objects == Counter(already_there=1, restorable=1, not_restorable=1)
 
@@ -199,30 +206,41 @@ def test_what_a_journal_intended_twice_is_brought_back_once(written, run):
 
 def test_objects_that_spark_loses_on_the_way_back_end_the_restore(written, run, monkeypatch):
     swept(written, 20)
-    report = written.sweep(
-        {f"data/s0/{number:04}": (6, "deleted", None) for number in range(0, 20, 3)}
-    )
-    assert report.rows == 7
-    frame_of_report = restore._Deleted._frame
+    read = restore._reported
     monkeypatch.setattr(
-        restore._Deleted,
-        "_frame",
-        lambda *asked: frame_of_report(*asked).where("address > 'data/s0/0005'"),
+        restore, "_reported", lambda batches: (batch.slice(2) for batch in read(batches))
     )
-    monkeypatch.setattr(restore._Deleted, "_count", lambda *_: 7)
+    with pytest.raises(IncompleteReadError, match="18 of 20 came; what was done is written down"):
+        restore.restore(run)
+    assert len(keys(run.store, "data/")) == 18
+
+
+def test_objects_that_get_no_outcome_although_there_is_time_end_the_restore(
+    written, run, monkeypatch
+):
+    swept(written, 20)
+    work_on = recorded_work.work_on
+    monkeypatch.setattr(
+        recorded_work,
+        "work_on",
+        lambda run, objects, parts, orders, **more: work_on(
+            run, objects, parts, replace(orders, work=First(orders.work, 15)), **more
+        ),
+    )
     with pytest.raises(
-        IncompleteReadError, match="Spark lost 2 of the objects that were to be brought back"
+        IncompleteReadError, match="Spark lost 5 of the objects that were to be brought back"
     ):
         restore.restore(run)
-    assert len(keys(run.store, "data/")) == 5
+    assert len(keys(run.store, "data/")) == 15
 
 
 def test_a_restore_goes_on_in_another_round_when_the_lease_would_run_out(written, run, monkeypatch):
     content, rounds, work_on = swept(written, 20), [], recorded_work.work_on
 
-    def cut_off(run, rows, count, orders, **options):
-        rounds.append(count)
-        told = work_on(run, rows.orderBy("address").limit(8), count, orders, **options)
+    def cut_off(run, objects, parts, orders, **options):
+        some = replace(orders, work=First(orders.work, 8))
+        told = work_on(run, objects, parts, some, **options)
+        rounds.append(told.found)
         told.cut = True
         return told
 
@@ -243,7 +261,7 @@ def test_tasks_send_nothing_when_the_lease_may_run_out(written, run):
 
 def test_a_restore_for_which_there_is_never_time_says_so(written, run, monkeypatch):
     swept(written, 4)
-    monkeypatch.setattr(recorded_work, "work_on", lambda *_, **__: Tally(cut=True))
+    monkeypatch.setattr(recorded_work, "work_on", lambda *_, **__: Tally(found=4, cut=True))
     with pytest.raises(
         TransientError, match="3 rounds passed without a single object brought back"
     ):
@@ -254,11 +272,12 @@ def test_a_lease_that_is_lost_between_rounds_ends_the_restore(written, run, monk
     swept(written, 20)
     work_on, rounds = recorded_work.work_on, []
 
-    def lost(run, rows, count, orders, *, held):
-        rounds.append(count)
+    def lost(run, objects, parts, orders, *, held):
+        rounds.append(len(parts))
         beat = held.beat if len(rounds) == 1 else _lost
         held = mock.Mock(beat=beat, expires_at=held.expires_at, sent_until=None)
-        told = work_on(run, rows.limit(8), count, orders, held=held)
+        some = replace(orders, work=First(orders.work, 8))
+        told = work_on(run, objects, parts, some, held=held)
         told.cut = True
         return told
 
@@ -342,18 +361,19 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
     swept(written, 20)
     looks, rounds, work_on = [], [], recorded_work.work_on
 
-    def cut_off(run, rows, count, orders, **options):
-        rounds.append(count)
-        told = work_on(run, rows.limit(12), count, orders, **options)
-        told.cut = count > 12
+    def cut_off(run, objects, parts, orders, **options):
+        some = replace(orders, work=First(orders.work, 12))
+        told = work_on(run, objects, parts, some, **options)
+        rounds.append(told.found)
+        told.cut = told.found > 12
         if told.cut:
             run.environment.clock.instant += timedelta(minutes=9)
         return told
 
     def finder(run):
-        def find(_rows, count):
-            looks.append(count)
-            return Needed(run.now(), frame(run))
+        def find(over):
+            looks.append(over.rows)
+            return Needed(run.now(), hashes_of())
 
         return find
 
@@ -362,7 +382,7 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
     purge_quarantine.purge(run, Lease(run), done)
-    assert (looks, rounds) == ([20, 8], [20, 8])
+    assert (looks, rounds) == ([20, 20], [20, 8])
     assert (done.objects, done.left) == (20, 0)
     assert set(told_of(run.store, done.record).values()) == {"purged"}
 
@@ -380,7 +400,7 @@ def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_c
     done = Purged()
     with (
         mock.patch.object(
-            purge_quarantine, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
+            purge_quarantine, "needed_finder", lambda run: lambda *_: Needed(run.now(), hashes_of())
         ),
         pytest.raises(PermissionDeniedError),
     ):
@@ -393,11 +413,11 @@ def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left
     written, run, monkeypatch
 ):
     swept(written, 20)
-    monkeypatch.setattr(recorded_work, "_map_task", _dies)
+    monkeypatch.setattr(recorded_work, "_work", _dies)
     done = Purged()
     run.environment.clock.instant = NOW + timedelta(days=31)
     monkeypatch.setattr(
-        purge_quarantine, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
+        purge_quarantine, "needed_finder", lambda run: lambda *_: Needed(run.now(), hashes_of())
     )
     with pytest.raises(Exception, match="the worker is gone"):
         purge_quarantine.purge(run, Lease(run), done)
@@ -405,17 +425,22 @@ def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left
     assert done.record is not None
 
 
-def _dies(_orders, _deadline, batches):
+def _dies(_orders, _deadline, _tasks, _number, _rows):
     raise RuntimeError("the worker is gone")
-    yield from batches
 
 
 def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written, run, monkeypatch):
     swept(written, 20)
     run.environment.clock.instant = NOW + timedelta(days=31)
-    monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: {})
-    frame_of_parts = reading.frame_of_parts
-    monkeypatch.setattr(reading, "frame_of_parts", lambda *asked: frame_of_parts(*asked).limit(19))
+    kept = (tables.COMMITTED_ADDRESSES, tables.UNCOMMITTED_ADDRESSES)
+    mark = {spec.name: run.load(spec) for spec in kept}
+    monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: mark)
+    names = quarantine_still_needed._names
+    monkeypatch.setattr(
+        quarantine_still_needed,
+        "_names",
+        lambda batches: (batch.slice(1) for batch in names(batches)),
+    )
     done = Purged()
     with pytest.raises(
         IncompleteReadError, match=r"Spark holds 38 of the 40 names of objects in quarantine"
@@ -427,13 +452,12 @@ def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written,
 
 def test_what_was_listed_and_is_lost_before_it_is_sent_ends_the_purge(written, run, monkeypatch):
     swept(written, 20)
-    in_turn = purge_quarantine._in_turn
+    work_on = recorded_work.work_on
 
-    def losing(flagged):
-        parts, release = in_turn(flagged)
-        return [(some.limit(15), count - 5) for some, count in parts], release
+    def losing(run, objects, parts, orders, **more):
+        return work_on(run, objects, parts, replace(orders, work=First(orders.work, 15)), **more)
 
-    monkeypatch.setattr(purge_quarantine, "_in_turn", losing)
+    monkeypatch.setattr(recorded_work, "work_on", losing)
     with pytest.raises(IncompleteReadError, match="Spark lost 5 objects in quarantine"):
         end(run)
 

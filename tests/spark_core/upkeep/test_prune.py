@@ -23,7 +23,7 @@ from spark_core.sweep import quarantine
 from spark_core.upkeep import prune_own_tables, purge_quarantine, quarantine_still_needed
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
-from tests.support.written_run import NOW, Written, written_run
+from tests.support.written_run import NOW, Written, hashes_of, written_run
 
 KEPT_RUNS = 2
 INTENT = f"intent-ab12.0.0.0.0-1-{'0' * 64}.parquet"
@@ -294,10 +294,11 @@ def looked(monkeypatch):
     asked = []
 
     def finder(run):
-        def find(some, count):
-            assert some.num_rows == count
-            asked.append(set(some["run"].to_pylist()))
-            return quarantine_still_needed.Needed(run.now(), frozenset())
+        def find(over):
+            rows = over.here(1)
+            assert rows.num_rows == over.rows
+            asked.append(set(rows["run"].to_pylist()))
+            return quarantine_still_needed.Needed(run.now(), hashes_of())
 
         return find
 
@@ -338,7 +339,7 @@ def test_what_is_due_and_stays_is_told(run, monkeypatch):
     monkeypatch.setattr(
         purge_quarantine,
         "needed_finder",
-        lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), frozenset({"data/s/x"})),
+        lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), hashes_of("data/s/x")),
     )
     house = prune_own_tables.keep_house(run)
     assert run.store.exists(used)
@@ -352,7 +353,7 @@ def test_what_is_due_and_stays_is_told(run, monkeypatch):
 def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypatch):
     key = _in_quarantine(run)
 
-    def unknown(_rows, _count):
+    def unknown(_over):
         raise ChainError("the server does not say", "Run again.")
 
     monkeypatch.setattr(purge_quarantine, "needed_finder", lambda _run: unknown)
