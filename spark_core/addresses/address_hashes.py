@@ -10,19 +10,16 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_core.jit import compiled
+ADDRESS_HASH = pa.field("address_hash", pa.int64(), nullable=False)
 
-_SEED = np.uint64(42)
-_P1 = np.uint64(0x9E3779B185EBCA87)
-_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
-_P3 = np.uint64(0x165667B19E3779F9)
-_P4 = np.uint64(0x85EBCA77C2B2AE63)
-_P5 = np.uint64(0x27D4EB2F165667C5)
+# What Spark hashes a null to: its seed.
+_OF_NULL = 42
 
 
 def hashed(values: pa.Array) -> pa.Int64Array:
@@ -32,8 +29,7 @@ def hashed(values: pa.Array) -> pa.Int64Array:
         values: Strings or binaries.
 
     Returns:
-        One number for each value, as `pyspark.sql.functions.xxhash64` gives it; 42 for a null, as
-        there.
+        One number for each value, as Spark's `xxhash64` gives it; 42 for a null, as there.
     """
     if not pa.types.is_string(values.type) and not pa.types.is_binary(values.type):
         values = values.cast(pa.binary())
@@ -44,10 +40,20 @@ def hashed(values: pa.Array) -> pa.Int64Array:
             values.offset : values.offset + len(values) + 1
         ]
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-        _hash_all(content, starts, out)
+        # Who only loads the code location hashes nothing, and need not wait for numba.
+        from spark_core.addresses.hash_loops import hash_all
+
+        hash_all(content, starts, out)
         if values.null_count:
-            out[np.asarray(values.is_null())] = int(_SEED)
+            out[np.asarray(values.is_null())] = _OF_NULL
     return pa.array(out)
+
+
+def with_address_hash(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the hash of its address in front of each row: the column `ADDRESS_HASH`."""
+    for batch in batches:
+        schema = pa.schema([ADDRESS_HASH, *batch.schema])
+        yield pa.record_batch([hashed(batch.column("address")), *batch.columns], schema=schema)
 
 
 def sorted_once(numbers: Any) -> Any:
@@ -131,6 +137,8 @@ class Distinct:
         Returns:
             An array of booleans, one for each row.
         """
+        from spark_core.addresses.hash_loops import first_of_its_kind
+
         one, other = first_hashes.to_numpy(zero_copy_only=False), second_hashes
         while self._count + len(one) > len(self._used) // 2:
             if len(self._used) >= 2 * max(self._at_most, len(one)):
@@ -138,11 +146,11 @@ class Distinct:
                 break
             used, before = self._used.view(np.bool_), (self._one, self._other)
             self._clear(2 * len(used))
-            self._count = _first(
+            self._count = first_of_its_kind(
                 before[0][used], before[1][used], *self._table, np.empty(used.sum(), np.bool_)
             )
         found = np.empty(len(one), np.bool_)
-        self._count += _first(one, other, *self._table, found)
+        self._count += first_of_its_kind(one, other, *self._table, found)
         return found
 
     def _clear(self, slots: int) -> None:
@@ -153,86 +161,3 @@ class Distinct:
     @property
     def _table(self) -> tuple[Any, Any, Any]:
         return self._one, self._other, self._used
-
-
-# The compiled functions stand below and call nothing from another file.
-
-
-@compiled
-def _first(one: Any, other: Any, ones: Any, others: Any, used: Any, found: Any) -> int:  # noqa: PLR0917 - numba takes arrays by position
-    mask = len(used) - 1
-    added = 0
-    for row in range(len(one)):
-        # With the first hash alone, rows of one address would fill neighbouring slots.
-        slot = (one[row] ^ (other[row] >> 7)) & mask
-        while used[slot] and (ones[slot] != one[row] or others[slot] != other[row]):
-            slot = (slot + 1) & mask
-        found[row] = not used[slot]
-        if not used[slot]:
-            used[slot] = True
-            ones[slot] = one[row]
-            others[slot] = other[row]
-            added += 1
-    return added
-
-
-@compiled
-def _rotated(value: Any, bits: int) -> Any:
-    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
-
-
-@compiled
-def _word(data: Any, at: int) -> Any:
-    value = np.uint64(0)
-    for byte in range(8):
-        value |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
-    return value
-
-
-@compiled
-def _round(lane: Any, word: Any) -> Any:
-    return _rotated(lane + word * _P2, 31) * _P1
-
-
-@compiled
-def _merged(value: Any, lane: Any) -> Any:
-    return (value ^ _round(np.uint64(0), lane)) * _P1 + _P4
-
-
-@compiled
-def _hash_one(data: Any, at: int, end: int) -> Any:
-    length = end - at
-    if length >= 32:
-        a, b, c, d = _SEED + _P1 + _P2, _SEED + _P2, _SEED, _SEED - _P1
-        while at + 32 <= end:
-            a = _round(a, _word(data, at))
-            b = _round(b, _word(data, at + 8))
-            c = _round(c, _word(data, at + 16))
-            d = _round(d, _word(data, at + 24))
-            at += 32
-        value = _rotated(a, 1) + _rotated(b, 7) + _rotated(c, 12) + _rotated(d, 18)
-        value = _merged(_merged(_merged(_merged(value, a), b), c), d)
-    else:
-        value = _SEED + _P5
-    value += np.uint64(length)
-    while at + 8 <= end:
-        value = _rotated(value ^ _round(np.uint64(0), _word(data, at)), 27) * _P1 + _P4
-        at += 8
-    if at + 4 <= end:
-        half = np.uint64(0)
-        for byte in range(4):
-            half |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
-        value = _rotated(value ^ (half * _P1), 23) * _P2 + _P3
-        at += 4
-    while at < end:
-        value = _rotated(value ^ (np.uint64(data[at]) * _P5), 11) * _P1
-        at += 1
-    value = (value ^ (value >> np.uint64(33))) * _P2
-    value = (value ^ (value >> np.uint64(29))) * _P3
-    return value ^ (value >> np.uint64(32))
-
-
-@compiled
-def _hash_all(data: Any, starts: Any, out: Any) -> None:
-    for row in range(len(out)):
-        out[row] = np.int64(_hash_one(data, int(starts[row]), int(starts[row + 1])))
