@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_address_hash
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.lock.lease import Lease
 from spark_core.records import reading
@@ -38,7 +38,6 @@ NAMED = 100
 # A request that is sent at the last moment takes a while to end.
 _LEASE_MARGIN = timedelta(seconds=30)
 
-ADDRESS_HASH = pa.field("address_hash", pa.int64(), nullable=False)
 # What each round mixes into the hashes that spread objects over tasks.
 _SALT_BITS = 63
 
@@ -278,13 +277,6 @@ def work_on(
     if not total.lost and not may_be_at_work(run.spark, was_retried=was_retried):
         held.sent_until = lost_until
     return total
-
-
-def with_address_hash(batches: Batches) -> Batches:
-    """Put the hash of each address in front of its row."""
-    for batch in batches:
-        schema = pa.schema([ADDRESS_HASH, *batch.schema])
-        yield pa.record_batch([hashed(batch.column("address")), *batch.columns], schema=schema)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ object twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core import lakegc_keys, schemas
+from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_address_hash
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
@@ -21,10 +22,28 @@ from spark_core.records.figures import AmountFigures, ExpiredFigures, ListedFigu
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.rows import Rows, selected, together, within, without
-from spark_core.spark.session import surfacing_errors
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    Exchange,
+    JoinedSource,
+    Sent,
+    Source,
+    no_work,
+)
+from spark_core.storage import ObjectStore
 
-_OUTCOME = pa.schema([schemas.DELETION_REPORT.field(name) for name in ("address", "outcome")])
+_OUTCOME = ("address", "outcome")
+# The outcomes that count: those of sweeps, and those of restores.
+_COUNTING = pa.array(["deleted", "restored"])
+_OUTCOMES = pa.schema(
+    [
+        ADDRESS_HASH,
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("sweep", pa.int32(), nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),
+    ]
+)
 _EXPIRED = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
 
 
@@ -45,20 +64,29 @@ def deleted_before(run: Run, expired: Sequence[Part]) -> AmountFigures | None:
     if not any(part.rows for part in expired):
         return None
     try:
-        # Executors read a large report only when its rows are counted.
-        with surfacing_errors():
-            objects, size_bytes = _named_again(run, expired)
+        objects, size_bytes = _named_again(run, expired)
     except (ChainError, CorruptTableError, NotFoundError):
         return None  # decides nothing, and whoever needs that report says so
     return AmountFigures(objects=objects, bytes=size_bytes) if objects else None
 
 
 def _named_again(run: Run, expired: Sequence[Part]) -> tuple[int, int]:
-    deleted = [_deleted(run, key, report) for key, report in _sweeps_since_last_full(run)]
-    if not deleted:
+    sweeps = list(_sweeps_since_last_full(run))
+    if not sweeps:
         return 0, 0
-    named = reading.rows_of_parts(lambda: run.spark, run.store, _EXPIRED, expired)
-    return _amount(within(named, together(deleted), "address"))
+    outcomes = [
+        source.through(_OUTCOMES, partial(_told, number))
+        for number, (key, report) in enumerate(sweeps)
+        for source in (report.source(_OUTCOME), *_restored(run, key, report.manifest.rows))
+    ]
+    named = reading.source_of_parts(run.store, _EXPIRED, expired)
+    sources: dict[str, AnySource] = {
+        "outcomes": JoinedSource(outcomes),
+        "named": named.through(pa.schema([ADDRESS_HASH, *_EXPIRED]), with_address_hash),
+    }
+    work = Exchange(sources, _amount, pa.schema([ADDRESS_HASH]), no_work)
+    found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
+    return sum(objects for objects, _ in found), sum(size_bytes for _, size_bytes in found)
 
 
 def _sweeps_since_last_full(run: Run) -> Iterator[tuple[RunKey, StoredTable]]:
@@ -84,34 +112,40 @@ def _took_everything(run: Run, key: RunKey) -> bool:
     return is_full and ExpiredFigures.of(expired).collects == "all"
 
 
-def _deleted(run: Run, key: RunKey, report: StoredTable) -> Rows:
-    """Return the addresses that a sweep deleted and no restore of it brought back."""
-    parts = report.manifest.parts
-    rows = reading.rows_of_parts(lambda: run.spark, run.store, _OUTCOME, parts)
-    gone = _with_outcome(rows, "deleted")
-    back = [
-        batch
+def _restored(run: Run, key: RunKey, at_most: int) -> list[Source[str]]:
+    """Say how the outcomes of the restores of a sweep are read, which deleted at most so many."""
+    files = [
+        name
         for found in run.store.list(f"{lakegc_keys.RESTORES}run_id={key}/")
         for name in found.column("key").to_pylist()
         if name.endswith(".parquet")
-        for batch in run.store.read_parquet(name)
     ]
-    if not back:
-        return gone
-    restored = pa.Table.from_batches([batch.select(_OUTCOME.names) for batch in back])
-    return without(gone, _with_outcome(restored, "restored"), "address")
+    wanted = pa.schema([schemas.RESTORATIONS.field(name) for name in _OUTCOME])
+    return [Source(wanted, files, at_most, partial(_read, run.store, wanted))] if files else []
 
 
-def _with_outcome(rows: Rows, outcome: str) -> Rows:
-    if isinstance(rows, pa.Table):
-        chosen: Rows = rows.filter(pc.equal(rows["outcome"], outcome))
-    else:
-        chosen = rows.where(sf.col("outcome") == outcome)
-    return selected(chosen, ["address"])
+def _read(store: ObjectStore, wanted: pa.Schema, name: str) -> Batches:
+    for batch in store.read_parquet(name):
+        yield batch.select(wanted.names).cast(wanted)
 
 
-def _amount(rows: Rows) -> tuple[int, int]:
-    if isinstance(rows, pa.Table):
-        return rows.num_rows, pc.sum(rows["size_bytes"]).as_py() or 0
-    (found,) = rows.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).collect()
-    return int(found[0]), int(found[1])
+def _told(number: int, batches: Batches) -> Batches:
+    """Return the outcomes of a sweep, or of its restores, that count here."""
+    for batch in batches:
+        counts = batch.filter(pc.is_in(batch.column("outcome"), _COUNTING))
+        addresses = counts.column("address").cast(pa.string())
+        numbers = pa.repeat(pa.scalar(number, pa.int32()), counts.num_rows)
+        columns = [hashed(addresses), addresses, numbers, counts.column("outcome")]
+        yield pa.record_batch(columns, schema=_OUTCOMES)
+
+
+def _amount(bucket: Mapping[str, pa.Table]) -> Sent[tuple[int, int]]:
+    """Count what is named, and was deleted by a sweep and not restored: objects and bytes."""
+    outcomes = bucket["outcomes"]
+    deleted, restored = (
+        outcomes.filter(pc.equal(outcomes["outcome"], word)).select(["address", "sweep"])
+        for word in _COUNTING.to_pylist()
+    )
+    gone = deleted.join(restored, ["address", "sweep"], join_type="left anti")
+    again = bucket["named"].join(gone.select(["address"]), "address", join_type="left semi")
+    return Sent((again.num_rows, pc.sum(again["size_bytes"]).as_py() or 0), {})

@@ -8,13 +8,18 @@ what is gone: a sweep looks at each object in the store before it asks for its d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyspark.sql.functions as sf
+import pyarrow.compute as pc
 
+from spark_core import schemas
+from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
@@ -26,6 +31,7 @@ from spark_core.errors import (
 from spark_core.records.figures import InventoryFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+from spark_core.spark.exchange import Batches, Exchange, Sent, no_work, numbers_of
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore, StoreOptions
 from spark_core.storage.inventory import Inventory, InventoryFile, Wanted, find_inventory, rows_of
@@ -33,6 +39,11 @@ from spark_core.storage.inventory.rows import PASSED_OVER, ROWS
 
 # The name of the bucket in an inventory of a local blockstore, made to try one out.
 LOCAL_BUCKET = "local"
+
+_HASHES = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash")])
+# Hashes of a bucket that are looked at by their addresses. Objects that only share a hash are far
+# fewer.
+_SOME = 100
 
 
 @dataclass(frozen=True)
@@ -101,28 +112,45 @@ def require_named_once(run: Run, slices: StoredTable) -> None:
     inventory = ListedFigures.of(slices.manifest).inventory
     if inventory is None:
         return
-    twice = (
-        slices.frame(run.spark, ["address_hash"])
-        .groupBy("address_hash")
-        .agg(sf.count("*").alias("rows"))
-        .where("rows > 1")
-        .select("address_hash")
-    )
-    # Two objects may have one hash.
-    named = (
-        slices.frame(run.spark, ["address", "address_hash"])
-        .join(twice, on="address_hash", how="left_semi")
-        .groupBy("address")
-        .agg(sf.count("*").alias("rows"))
-        .where("rows > 1")
-        .first()
-    )
+    named = _named_twice(run, slices)
     if named is not None:
+        address, rows = named
         raise IncompleteReadError(
-            f"{inventory.manifest} names {named['address']} {named['rows']} times, which no "
-            "listing does",
+            f"{inventory.manifest} names {address} {rows} times, which no listing does",
             'Wait for the next inventory, or set listing = "store", and mark under a new run key.',
         )
+
+
+def _named_twice(run: Run, slices: StoredTable) -> tuple[str, int] | None:
+    """Return the first address that is there more than once, and how often; None for none."""
+    sources = {"listed": slices.source(_HASHES.names)}
+    work = Exchange(sources, _twice, _HASHES, no_work)
+    found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
+    hashes = sorted_once(np.concatenate(found))
+    if not len(hashes):
+        return None
+    listed = slices.source([*_HASHES.names, "address"])
+    some = listed.through(listed.schema, partial(_among, hashes))
+    found = some.each(lambda: run.spark, partial(_held, listed.schema))
+    # Two objects may have one hash.
+    counts = pa.concat_tables(found).group_by("address").aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1)).sort_by("address").to_pylist()
+    return (twice[0]["address"], twice[0]["count_all"]) if twice else None
+
+
+def _twice(bucket: Mapping[str, pa.Table]) -> Sent[Any]:
+    """Return some of the hashes that are there more than once, sorted."""
+    hashes = np.sort(numbers_of(bucket["listed"]["address_hash"]))
+    return Sent(sorted_once(hashes[1:][hashes[1:] == hashes[:-1]])[:_SOME], {})
+
+
+def _among(hashes: Any, batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pa.array(are_among(numbers_of(batch.column("address_hash")), hashes)))
+
+
+def _held(schema: pa.Schema, batches: Batches) -> pa.Table:
+    return pa.Table.from_batches(batches, schema)
 
 
 def find(run: Run, began: datetime) -> Found:

@@ -26,18 +26,13 @@ from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.exchange import Batches
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, no_work, numbers_of, source_of
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
 
 # Most candidates of an optimized run, which the driver holds: a hash of each, and the address where
 # it must be looked up. With more, a full run costs little more.
 MOST = 2_000_000
-
-# Rows of stored tables that the driver reads itself, and rows of two tables of staged entries that
-# it compares. Of one of the two it holds a hash of each row: at most 100 MB, twice while it sorts.
-_DRIVER_ROWS = 200_000
-_STAGED_ROWS = 25_000_000
 
 # A candidate whose slice is not listed. The hash is that of the address.
 # Fates of what may go as soon as its only keeper is gone, and outcomes of what is left of a plan.
@@ -50,6 +45,7 @@ CANDIDATES = pa.schema(
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
+_HASHES = pa.schema([CANDIDATES.field("address_hash")])
 
 
 @dataclass
@@ -98,12 +94,15 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
     """
     slices, staged = run.load(tables.NAMESPACE_SLICES), run.load(tables.UNCOMMITTED_ADDRESSES)
     listed, sizes = _listed(slices)
-    is_staged = _Staged.of(run, staged)
-    unstaged = is_staged.not_any_more(base)
     carried = _carried(run, base)
     lost = pa.array(lost_at(base), pa.string())
     missing = pa.table([lost, hashed(lost)], schema=CANDIDATES)
-    others = pa.concat_tables([left, unstaged, carried, missing])
+    known = pa.concat_tables([left, carried, missing])
+    compared = _unstaged(
+        run, base, staged, np.concatenate([listed, numbers_of(known["address_hash"])])
+    )
+    unstaged = compared.left
+    others = pa.concat_tables([known, unstaged])
     # What lies in a slice that is listed is a candidate by its listing, if it is still there.
     names = others["address"].combine_chunks()
     is_listed = _listed_by(base, names)
@@ -128,58 +127,45 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
             "carried": carried.num_rows,
         },
     )
-    return found.without(is_staged.among(found.hashes))
+    return found.without(compared.staged)
 
 
 @dataclass(frozen=True)
-class _Staged:
-    """What is staged now.
+class _Unstaged:
+    """How what was staged at the base, and what may have become garbage, meets what is staged now.
 
     Attributes:
-        run: The run.
-        table: Table 2.
-        hashes: Hashes of its addresses, sorted, each once; None if the driver cannot hold them.
+        left: What was staged at the base and is not now: columns of `CANDIDATES`, each once.
+        staged: Hashes of what may have become garbage and is staged now.
     """
 
-    run: Run
-    table: StoredTable
-    hashes: Any
+    left: pa.Table
+    staged: Any
 
-    @classmethod
-    def of(cls, run: Run, table: StoredTable) -> _Staged:
-        if table.manifest.rows > _STAGED_ROWS // 2:
-            return cls(run, table, None)
-        batches = table.batches(["address_hash"])
-        hashes = [np.empty(0, np.int64), *(_numbers(batch.column(0)) for batch in batches)]
-        return cls(run, table, sorted_once(np.concatenate(hashes)))
 
-    def not_any_more(self, base: Base) -> pa.Table:
-        """Return what was staged at the base and is not now; columns of `CANDIDATES`, each once."""
-        before = base.table(tables.UNCOMMITTED_ADDRESSES)
-        if self.hashes is None or self.table.manifest.rows + before.manifest.rows > _STAGED_ROWS:
-            left = before.frame(self.run.spark, CANDIDATES.names).join(
-                self.table.frame(self.run.spark, ["address_hash"]),
-                on="address_hash",
-                how="left_anti",
-            )
-            found = left.select(*CANDIDATES.names).distinct().limit(MOST + 1).toArrow()
-            return found.cast(CANDIDATES)
-        found = CANDIDATES.empty_table()
-        for batch in before.batches(CANDIDATES.names):
-            hashes = _numbers(batch.column("address_hash"))
-            left = batch.filter(pa.array(~are_among(hashes, self.hashes))).cast(CANDIDATES)
-            if left.num_rows:
-                found = _once(pa.concat_tables([found, pa.Table.from_batches([left])]))
-            if found.num_rows > MOST:
-                break
-        return found
+def _unstaged(run: Run, base: Base, staged: StoredTable, hashes: Any) -> _Unstaged:
+    """Compare what is staged now with what was staged at the base, and with hashes."""
+    before = base.table(tables.UNCOMMITTED_ADDRESSES)
+    others = pa.table([hashes], schema=_HASHES)
+    sources: dict[str, AnySource] = {
+        "before": before.source(["address_hash", "address"]),
+        "now": staged.source(_HASHES.names),
+        "others": source_of(others, _HASHES),
+    }
+    work = Exchange(sources, _left, _HASHES, no_work)
+    found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
+    return _Unstaged(
+        pa.concat_tables([one.left for one in found]),
+        sorted_once(np.concatenate([one.staged for one in found])),
+    )
 
-    def among(self, hashes: Any) -> Any:
-        """Return which of some hashes, sorted and each once, belong to something staged."""
-        if self.hashes is not None:
-            return hashes[are_among(hashes, self.hashes)]
-        parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in self.table.manifest.parts]
-        return among(self.run, parts, hashes)
+
+def _left(bucket: Mapping[str, pa.Table]) -> Sent[_Unstaged]:
+    before, others = bucket["before"], numbers_of(bucket["others"]["address_hash"])
+    now = sorted_once(numbers_of(bucket["now"]["address_hash"]))
+    left = before.filter(pa.array(~are_among(numbers_of(before["address_hash"]), now)))
+    # With more than that a full run is due, however many there are.
+    return Sent(_Unstaged(_once(left).slice(0, MOST + 1), others[are_among(others, now)]), {})
 
 
 def lost_at(base: Base) -> list[str]:
@@ -204,7 +190,7 @@ def among(run: Run, parts: Sequence[tuple[Part, pa.Schema]], hashes: Any) -> Any
         lambda: run.spark,
         list(parts),
         partial(_among, run.store, hashes),
-        is_small=sum(part.rows for part, _ in parts) <= _DRIVER_ROWS,
+        rows=sum(part.rows for part, _ in parts),
     )
     return sorted_once(np.concatenate([hashes[:0], *found]))
 

@@ -72,6 +72,10 @@ def as_read(rows: pa.Table) -> pa.Table:
     return rows
 
 
+def no_work(_number: int, _rows: pa.Table) -> None:
+    """Work on no rows: for kernels that send none on."""
+
+
 @dataclass(frozen=True)
 class Source(Generic[Task]):
     """Rows of one kind, and how tasks read them.

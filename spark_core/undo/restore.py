@@ -20,7 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import lakegc_keys, recorded_work
-from spark_core.addresses.address_hashes import are_among, sorted_once
+from spark_core.addresses.address_hashes import (
+    ADDRESS_HASH,
+    are_among,
+    sorted_once,
+    with_address_hash,
+)
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -31,7 +36,7 @@ from spark_core.errors import (
 )
 from spark_core.lock import lease
 from spark_core.phases import phase, restoring
-from spark_core.recorded_work import ADDRESS_HASH, Objects, Orders, Tally, Task, with_address_hash
+from spark_core.recorded_work import Objects, Orders, Tally, Task
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal, JournalPart

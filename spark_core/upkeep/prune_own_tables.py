@@ -8,9 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from spark_core import lakegc_keys, report, sweep
 from spark_core.checks import verdict
 from spark_core.errors import (
@@ -39,6 +36,7 @@ from spark_core.records.tables import (
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.values import bytes_text
 from spark_core.run import Run
+from spark_core.spark.session import SPARK_FAILURES
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
 from spark_core.sweep import quarantine
@@ -204,7 +202,7 @@ def prune(run: Run, done: Pruned) -> None:
     for key in list(chosen):
         try:
             _keep_report(run, key, files[key])
-        except (LakegcError, PySparkException, Py4JJavaError) as problem:
+        except (LakegcError, *SPARK_FAILURES) as problem:
             chosen.remove(key)
             done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
     staying = [key for key in newest if key not in chosen and files[key].parts]
@@ -257,7 +255,7 @@ def _purge(run: Run, held: lease.Lease, done: purge_quarantine.Purged) -> str | 
         raise
     except LakegcError as unknown:
         return unknown.found
-    except (PySparkException, Py4JJavaError) as failure:
+    except SPARK_FAILURES as failure:
         return f"Spark failed: {type(failure).__name__}"
     return None
 
@@ -406,7 +404,7 @@ def keep_house(run: Run) -> House:
             prune(run, pruned)
     except LakegcError as problem:
         return House(pruned, left, str(problem))
-    except (PySparkException, Py4JJavaError) as failure:
+    except SPARK_FAILURES as failure:
         return House(pruned, left, sentences(_cause(failure), keeping_house(pruned.gone)))
     return House(pruned, left)
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from spark_core import holds, lakegc_keys, recorded_work, schemas
+from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.lock.lease import Lease
 from spark_core.recorded_work import Objects, Orders, Tally, Task
@@ -159,8 +160,8 @@ class _Purge:
     def _recorded(self, work: recorded_work.Work, until: datetime | None) -> Tally:
         held = None if until is None else self.held
         orders = Orders(self.run.store, work, schemas.PURGED, self.where)
-        schema = pa.schema([recorded_work.ADDRESS_HASH, *OVER])
-        over = self.over.through(schema, recorded_work.with_address_hash)
+        schema = pa.schema([ADDRESS_HASH, *OVER])
+        over = self.over.through(schema, with_address_hash)
         objects = Objects({"over": over}, {}, _over, OVER, ("run", "address"))
         tally = recorded_work.work_on(
             self.run, objects, self._parts, orders, held=held, until=until

@@ -31,6 +31,7 @@ from spark_core.spark.exchange import (
     Exchange,
     Sent,
     Source,
+    no_work,
     numbers_of,
     source_of,
 )
@@ -139,7 +140,7 @@ class _Looks:
             },
             "by_policy": source_of(_HASHES.empty_table() if taken is None else taken, _HASHES),
         }
-        work = Exchange(sources, _reached, _HASHES, _nothing)
+        work = Exchange(sources, _reached, _HASHES, no_work)
         found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
         require_all(run, sum(one.names for one in found), wanted)
         reached, by_policy = (
@@ -234,10 +235,6 @@ def _reached(bucket: Mapping[str, pa.Table]) -> Sent[_Reached]:
     is_by_policy = are_among(reached, by_policy)
     found = _Reached(bucket["names"].num_rows, reached[~is_by_policy], reached[is_by_policy])
     return Sent(found, {})
-
-
-def _nothing(_number: int, _rows: pa.Table) -> None:
-    """Work on no rows: none are sent on."""
 
 
 def _frame(run: Run, names: Source[Any]) -> Any:

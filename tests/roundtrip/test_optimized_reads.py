@@ -21,6 +21,7 @@ from spark_core.records.manifest import Part
 from spark_core.records.writing import Receipt
 from spark_core.references.ranges import TableReader
 from spark_core.run import Run
+from spark_core.spark import placement
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import sweep_only
@@ -128,16 +129,14 @@ def test_the_driver_finds_what_spark_finds_that_is_not_staged_any_more(
     begun_from = base.of(run)
     assert begun_from is not None
     now = run.load(tables.UNCOMMITTED_ADDRESSES)
-    here = candidates._Staged.of(run, now)
-    monkeypatch.setattr(candidates, "_STAGED_ROWS", 0)
-    there = candidates._Staged.of(run, now)
-    assert here.hashes is not None
-    assert there.hashes is None
-    found = [one.not_any_more(begun_from)["address"].to_pylist() for one in (here, there)]
-    assert sorted(found[0]) == sorted(found[1]) == sorted(dropped)
     asked = np.unique(hashed(pa.array([*dropped, stays])).to_numpy())
+    here = candidates._unstaged(run, begun_from, now, asked)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+    there = candidates._unstaged(run, begun_from, now, asked)
+    found = [one.left["address"].to_pylist() for one in (here, there)]
+    assert sorted(found[0]) == sorted(found[1]) == sorted(dropped)
     staged = hashed(pa.array([stays])).to_pylist()
-    assert here.among(asked).tolist() == there.among(asked).tolist() == staged
+    assert here.staged.tolist() == there.staged.tolist() == staged
 
 
 def test_sketches_lie_in_manifests_until_these_would_grow(

@@ -27,7 +27,6 @@ from spark_core.storage import ObjectStore
 
 # Addresses that the figures name.
 _NAMED = 20
-_DRIVER_ROWS = 200_000
 
 _GONE = pa.array(["deleted", "already_gone"])
 
@@ -192,7 +191,7 @@ def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int
         lambda: run.spark,
         list(expired),
         partial(_count, run.store, sorted_once(np.concatenate(known)), before.instant),
-        is_small=sum(part.rows for part in expired) <= _DRIVER_ROWS,
+        rows=sum(part.rows for part in expired),
     )
     return sum(count for count, _ in counts), sum(size for _, size in counts)
 
