@@ -301,14 +301,14 @@ class _Telling:
         on: Columns that tell objects apart.
         counted: Names of the sources whose rows must all come.
         tasks: How many tasks there are.
-        salt: A number of this round.
+        salt: A word of this round.
     """
 
     tell: Callable[[Mapping[str, pa.Table]], pa.Table]
     on: Sequence[str]
     counted: Sequence[str]
     tasks: int
-    salt: int
+    salt: str
 
     def __call__(self, bucket: Mapping[str, pa.Table]) -> Sent[_Found]:
         rows, recorded = self.tell(bucket), bucket["recorded"]
@@ -322,9 +322,8 @@ class _Telling:
 
     def _spread(self, addresses: pa.ChunkedArray) -> Any:
         """Give each object a task."""
-        hashes = hashed(addresses.combine_chunks()).to_numpy().view(np.uint64)
-        mixed = (hashes ^ np.uint64(self.salt)) * np.uint64(0x9E3779B97F4A7C15)
-        return (mixed >> np.uint64(32)) % np.uint64(self.tasks)
+        salted = pc.binary_join_element_wise(addresses.combine_chunks(), self.salt, "")
+        return hashed(salted).to_numpy().view(np.uint64) % np.uint64(self.tasks)
 
 
 def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_Found, Tally]) -> Tally:

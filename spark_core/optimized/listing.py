@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
@@ -22,7 +21,7 @@ from spark_core.records.figures import BaseFigures, CommittedFigures, ListedFigu
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches
+from spark_core.spark.exchange import AnySource, Batches, Source
 from spark_core.spark.rows import Rows
 
 # The driver of an optimized run holds so many times the rows that another driver does: it has no
@@ -101,10 +100,10 @@ class Listing:
         """Number of objects."""
         return sum(part.rows for part in self.parts)
 
-    def frame(self, columns: Sequence[str]) -> DataFrame:
-        """Read some columns of `schemas.NAMESPACE_SLICES`."""
+    def source(self, columns: Sequence[str]) -> Source[Any]:
+        """Return some columns of `schemas.NAMESPACE_SLICES`, to be read where they are wanted."""
         wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
-        return reading.frame_of_parts(self.run.spark, self.run.store, wanted, self.parts)
+        return reading.source_of_parts(self.run.store, wanted, self.parts)
 
     @property
     def driver_rows(self) -> int:

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
@@ -33,7 +32,7 @@ from spark_core.records import tables
 from spark_core.records.figures import Figures
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
-from spark_core.spark.tasks import run_over, run_tasks
+from spark_core.spark.tasks import attempt, run_over, run_tasks
 from spark_core.storage import ObjectStore, parquet
 
 # A part is read into memory whole, to compare its hash before its rows are used.
@@ -396,7 +395,7 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     filled = (
         batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows
     )
-    by_driver = TaskContext.get() is None
+    by_driver = attempt() is None
     pending = next(filled, None)
     while pending is not None:
         key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)

@@ -5,6 +5,7 @@ What the lease is told of tasks that may go on.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ from spark_core.spark.exchange import source_of
 from tests.support.written_run import NOW, written_run
 
 NUMBERS = pa.schema([pa.field("number", pa.int64())])
+NAMED = pa.schema([pa.field("address", pa.string())])
+NUMBERED = pa.schema([pa.field("address_hash", pa.int64()), *NAMED])
+OUTCOMES = pa.schema([*NAMED, ("size_bytes", pa.int64()), ("outcome", pa.string())])
 
 
 @pytest.mark.parametrize(
@@ -68,3 +72,55 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
     assert recorded_work.work_on(told, objects, [], orders, held=held) is tally
     assert during == [until], "whatever ends this process meanwhile"
     assert held.sent_until == (until if goes_on else None)
+
+
+def _bucket(objects, recorded=()):
+    schema = pa.schema([("address_hash", pa.int64()), ("address", pa.string())])
+    return {
+        name: pa.table([list(range(len(some))), list(some)], schema=schema)
+        for name, some in (("objects", objects), ("recorded", recorded))
+    }
+
+
+def _told(bucket):
+    return bucket["objects"].select(["address"])
+
+
+def test_only_objects_without_an_outcome_are_worked_on_each_by_one_task():
+    telling = recorded_work._Telling(_told, ("address",), ("objects",), tasks=7, salt="x")
+    names = [f"data/s/{number:03}" for number in range(500)]
+    sent = telling(_bucket(names, recorded=names[::5]))
+    shares = {number: rows["address"].to_pylist() for number, rows in sent.rows.items()}
+    assert sorted(name for share in shares.values() for name in share) == sorted(
+        set(names) - set(names[::5])
+    )
+    assert shares.keys() == set(range(7))
+    assert min(map(len, shares.values())) > 20
+    assert (sent.receipt.came, sent.receipt.left) == ({"objects": 500}, 400)
+
+
+def test_another_round_spreads_the_objects_otherwise():
+    names = [f"data/s/{number:03}" for number in range(500)]
+    first, second = (
+        recorded_work._Telling(_told, ("address",), ("objects",), 2, salt)(_bucket(names)).rows
+        for salt in ("x", "y")
+    )
+    assert first[0]["address"].to_pylist() != second[0]["address"].to_pylist()
+
+
+def test_rows_that_name_objects_and_do_not_come_are_told_after_what_was_done(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    source = source_of(_bucket(["data/s/a", "data/s/b"])["objects"], NUMBERED)
+    losing = replace(source, read=lambda task: iter(task.slice(1).to_batches()))
+    objects = Objects({"objects": losing}, {}, _told, NAMED, ("address",))
+    tally = recorded_work.work_on(run, objects, [], Orders(run.store, _done, OUTCOMES, "record/"))
+    assert (tally.objects, tally.found, len(tally.parts)) == ({"done": 1}, 1, 1)
+    assert "1 of 2 came; what was done is written down" in str(tally.problem)
+
+
+def _done(_task, batches):
+    for batch in batches:
+        yield pa.record_batch(
+            [batch.column("address"), [1] * batch.num_rows, ["done"] * batch.num_rows],
+            schema=OUTCOMES,
+        )

@@ -282,7 +282,7 @@ def test_a_file_that_is_too_large_or_written_by_an_executor_is_stored(tmp_path, 
     run = written_run(tmp_path, spark=None).run
     for by_executor in (False, True):
         if by_executor:
-            monkeypatch.setattr(writing.TaskContext, "get", lambda: "a task")
+            monkeypatch.setattr(writing, "attempt", lambda: "an attempt")
         target = _held_target(run, 10_000 if by_executor else 10)
         receipt = writing.write_parts(target, 0, iter(ROWS.to_batches()))
         (part,) = receipt.parts
