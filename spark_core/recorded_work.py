@@ -245,7 +245,7 @@ def work_on(
     """
     # Each round spreads the objects anew, so that slow objects do not hold up the same others
     # again.
-    salt = uuid.uuid4().int % 2**_SALT_BITS
+    salt = uuid.uuid4().hex
     keys = pa.schema([orders.schema.field(name) for name in objects.on])
     done = reading.source_of_parts(run.store, keys, recorded)
     sources = {
