@@ -38,9 +38,6 @@ NAMED = 100
 # A request that is sent at the last moment takes a while to end.
 _LEASE_MARGIN = timedelta(seconds=30)
 
-# What each round mixes into the hashes that spread objects over tasks.
-_SALT_BITS = 63
-
 
 class Gate(Protocol):
     """Says whether a task may go on."""

@@ -26,7 +26,15 @@ from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, no_work, numbers_of, source_of
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    Exchange,
+    Sent,
+    no_work,
+    numbers_of,
+    source_of,
+)
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
 

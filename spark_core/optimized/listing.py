@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,8 +21,7 @@ from spark_core.records.figures import BaseFigures, CommittedFigures, ListedFigu
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Source
-from spark_core.spark.rows import Rows
+from spark_core.spark.exchange import AnySource, Batches
 
 # The driver of an optimized run holds so many times the rows that another driver does: it has no
 # other use for Spark.
@@ -57,23 +56,6 @@ class Comparable:
         looked_up = are_among(hashes.to_numpy(), self.absent)
         return pc.or_(known.take(slices.indices), pa.array(looked_up))
 
-    def filter(self, references: Rows) -> Rows:
-        """Keep the references that can be compared.
-
-        Args:
-            references: Columns address and address_hash, and any others.
-        """
-        if isinstance(references, pa.Table):
-            batches = references.to_batches()
-            return pa.Table.from_batches(_filter(self, iter(batches)), references.schema)
-        schema = references.schema
-        return references.mapInArrow(partial(_filter, self), schema)
-
-
-def _filter(comparable: Comparable, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.filter(comparable.mask(batch.column("address"), batch.column("address_hash")))
-
 
 def _filter_addresses(comparable: Comparable, batches: Batches) -> Batches:
     for batch in batches:
@@ -100,11 +82,6 @@ class Listing:
         """Number of objects."""
         return sum(part.rows for part in self.parts)
 
-    def source(self, columns: Sequence[str]) -> Source[Any]:
-        """Return some columns of `schemas.NAMESPACE_SLICES`, to be read where they are wanted."""
-        wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
-        return reading.source_of_parts(self.run.store, wanted, self.parts)
-
     @property
     def driver_rows(self) -> int:
         """Rows of a table that the driver may hold.
@@ -113,22 +90,11 @@ class Listing:
         """
         return reading.DRIVER_ROWS * (1 if self.comparable is None else CHANGED_ROWS)
 
-    def rows_of(self, columns: Sequence[str]) -> Rows:
-        """Read some columns of `schemas.NAMESPACE_SLICES`; the driver holds few objects."""
-        wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
-        return reading.rows_of_parts(
-            lambda: self.run.spark, self.run.store, wanted, self.parts, at_most=self.driver_rows
-        )
-
     def comparable_of(self, entries: AnySource) -> AnySource:
         """Keep the entries (address) that can be compared with it."""
         if self.comparable is None:
             return entries
         return entries.through(entries.schema, partial(_filter_addresses, self.comparable))
-
-    def compared(self, references: Rows) -> Rows:
-        """Keep the references (address, address_hash) that can be compared with it."""
-        return references if self.comparable is None else self.comparable.filter(references)
 
 
 def of_mark(run: Run, slices: StoredTable, committed: StoredTable) -> Listing:

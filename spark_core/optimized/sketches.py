@@ -35,9 +35,9 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HASH = np.dtype("<u8")
 _FINGERPRINT = np.dtype("<u4")
 
-# Bytes of sketches that the driver reads itself, in less time than Spark starts in, and that are
-# worth a task of their own.
-_DRIVER_BYTES = 2**28
+# Bytes of sketches that take as long as a row that is compared, and that are worth a task of their
+# own.
+_BYTES_LIKE_A_ROW = 90
 _BYTES_OF_A_TASK = 2**26
 
 
@@ -176,7 +176,7 @@ def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
         lambda: run.spark,
         tasks,
         partial(_ask, run.store, question, again=size_bytes <= LARGEST_READ_AGAIN),
-        is_small=size_bytes <= _DRIVER_BYTES,
+        rows=size_bytes // _BYTES_LIKE_A_ROW,
     )
     return Answer(
         frozenset().union(*(answer.ranges for answer in answers)),

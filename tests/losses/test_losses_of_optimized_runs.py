@@ -32,6 +32,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.references.range_entries import read_ranges
 from spark_core.run import Run
+from spark_core.spark import placement
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -465,13 +466,13 @@ def test_53_a_pruned_run_shows_no_expired_commit(place: HidingPlace, pruned: str
 
 @pytest.mark.parametrize(
     "of_driver",
-    [pytest.param(256, id="driver"), pytest.param(0, id="executors", marks=pytest.mark.deep)],
+    [pytest.param(3_000_000, id="driver"), pytest.param(0, id="executors", marks=pytest.mark.deep)],
 )
 def test_53_only_what_no_commit_retained_and_nobody_staged_at_that_instant_is_brought_back(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch, of_driver: int
 ) -> None:
     """As if the run had deleted all of it."""
-    monkeypatch.setattr("spark_core.mark.since_base.brought_back._OF_DRIVER", of_driver)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", of_driver)
     held = place.committed(50, "k", b"of a hold")
     holds.add(place.run(50), "kept", "commit", head_of(place), who="me", why="a test")
     tagged = place.committed(49, "k", b"of a tag")

@@ -27,13 +27,17 @@ from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import tables_prefix
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
+from spark_core.references.ranges import (
+    Metarange,
+    TableReader,
+    distinct_ranges,
+    tasks_of,
+    work_of_metaranges,
+    work_of_ranges,
+)
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import run_tasks
-
-# Ranges, and commits made since, that the driver reads by itself.
-_OF_DRIVER = 256
 
 # A commit made since: its metarange, and those of its parents.
 _Made = tuple[str, tuple[str, ...]]
@@ -86,13 +90,13 @@ def _referenced_then(run: Run, commits: StoredTable, key: RunKey, hashes: Any) -
             lambda: run.spark,
             tasks_of(ranges, run.options.range_partitions),
             partial(_reached, reader, hashes),
-            is_small=ranges.num_rows <= _OF_DRIVER,
+            rows=work_of_ranges(ranges),
         ),
         *run_tasks(
             lambda: run.spark,
             made,
             partial(_added, reader, hashes),
-            is_small=len(made) <= _OF_DRIVER,
+            rows=work_of_metaranges(len(made)),
         ),
     ]
     return sorted_once(np.concatenate(found))

@@ -21,8 +21,8 @@ from spark_core.spark.tasks import counting, dealt, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import LISTING_BATCH_ROWS, OrderedStore
 
-# Objects that the driver looks up itself, and that are worth a task of their own.
-_DRIVER = 100_000
+# Objects that are worth a task of their own.
+_OBJECTS_OF_A_TASK = 100_000
 # Objects of a slice that are asked for one by one, where the store does not list from a name on.
 _ONE_BY_ONE = 32
 
@@ -52,12 +52,12 @@ def look_up(run: Run, addresses: Sequence[str]) -> tuple[pa.Table, Counter[str]]
         for name, some in groupby(sorted(addresses, key=lambda one: (slice_of(one), one)), slice_of)
     ]
     threads = run.options.read_threads
-    count = -(-len(addresses) // _DRIVER)
+    count = -(-len(addresses) // _OBJECTS_OF_A_TASK)
     receipts = run_tasks(
         lambda: run.spark,
         dealt(groups, max(1, min(count, run.options.range_partitions))) if groups else [],
         partial(_look_up, run.store, run.limits, threads),
-        is_small=len(addresses) <= _DRIVER,
+        rows=len(addresses),
     )
     requests = Counter[str]()
     for _, counted in receipts:
