@@ -8,7 +8,7 @@ it is staged. Once no commit reaches it and it is not staged, it is garbage like
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -48,6 +48,12 @@ NAMES = pa.schema(
         pa.field("size_bytes", pa.int64()),
     ]
 )
+_MARKED = (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
+# What must all come to its comparison, by the names of sources.
+_WHAT = {
+    "names": "names of objects in quarantine that were to be looked for",
+    **{name: f"rows of {name} that may need what is in quarantine" for name in _MARKED},
+}
 _HASHES = pa.schema([NAMES.field("address_hash")])
 
 
@@ -104,10 +110,10 @@ def needed_finder(run: Run) -> FindNeeded:
         """
         mark = verdict.load_mark(run)
         require_full(run, "read everything that may need what is in quarantine")
-        names, wanted = over.through(NAMES, _names), len(_BOTH) * over.rows
+        names = replace(over.through(NAMES, _names), rows=len(_BOTH) * over.rows)
         if not looks:
-            looks.append(_Looks.begin(run, names, wanted, mark))
-        began, now = looks[0].now(run, names, wanted, mark)
+            looks.append(_Looks.begin(run, names, mark))
+        began, now = looks[0].now(run, names, mark)
         return Needed(began, sorted_once(np.concatenate([looks[0].reached, now])))
 
     return find
@@ -127,22 +133,18 @@ class _Looks:
     again: Callable[..., references_now.ReferencesNow]
 
     @classmethod
-    def begin(
-        cls, run: Run, names: Source[Any], wanted: int, mark: Mapping[str, StoredTable]
-    ) -> _Looks:
-        """Compare so many names in quarantine with the mark, and with earlier sweeps."""
+    def begin(cls, run: Run, names: Source[Any], mark: Mapping[str, StoredTable]) -> _Looks:
+        """Compare the names of what is in quarantine with the mark, and with earlier sweeps."""
         taken = policy_rows.taken(run)
-        sources: dict[str, AnySource] = {
+        counted: dict[str, AnySource] = {
             "names": names.through(_HASHES, _only_hashes),
-            **{
-                table: mark[table].source(_HASHES.names)
-                for table in (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
-            },
-            "by_policy": source_of(_HASHES.empty_table() if taken is None else taken, _HASHES),
+            **{table: mark[table].source(_HASHES.names) for table in _MARKED},
         }
-        work = Exchange(sources, _reached, _HASHES, no_work)
+        taken_rows = source_of(_HASHES.empty_table() if taken is None else taken, _HASHES)
+        work = Exchange({**counted, "by_policy": taken_rows}, _reached, _HASHES, no_work)
         found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
-        require_all(run, sum(one.names for one in found), wanted)
+        for name, source in counted.items():
+            require_all(run, _WHAT[name], sum(one.came[name] for one in found), source.rows)
         reached, by_policy = (
             sorted_once(np.concatenate([getattr(one, name) for one in found]))
             for name in ("reached", "by_policy")
@@ -154,9 +156,9 @@ class _Looks:
         return cls(reached, references_now.reader_of_references(by_policy_now))
 
     def now(
-        self, run: Run, names: Source[Any], wanted: int, mark: Mapping[str, StoredTable]
+        self, run: Run, names: Source[Any], mark: Mapping[str, StoredTable]
     ) -> tuple[datetime, Any]:
-        """Find what refers to so many names now.
+        """Find what refers to names now.
 
         What is staged now is among it, unless a rule takes each of its staged names.
 
@@ -165,7 +167,7 @@ class _Looks:
         """
         plan = _frame(run, names).select("address", "size_bytes").persist()
         try:
-            require_all(run, plan.count(), wanted)
+            require_all(run, _WHAT["names"], plan.count(), names.rows)
             # One address may have copies of several runs.
             found = self.again(run, plan.distinct(), mark)
             hashes = found.frame.selectExpr("xxhash64(address)").toArrow()
@@ -174,16 +176,15 @@ class _Looks:
             plan.unpersist()
 
 
-def require_all(run: Run, came: int, wanted: int) -> None:
-    """Refuse to answer for names of which some got lost.
+def require_all(run: Run, what: str, came: int, wanted: int) -> None:
+    """Refuse to answer where names got lost, or what refers to them.
 
     Raises:
         IncompleteReadError: Saying how many.
     """
     if came != wanted:
         raise IncompleteReadError(
-            f"repository {run.repository.id}: Spark holds {came} of the {wanted} names of objects "
-            "in quarantine that were to be looked for",
+            f"repository {run.repository.id}: Spark holds {came} of the {wanted} {what}",
             "Run again; if it stays, report it with this text and Spark's version.",
         )
 
@@ -211,12 +212,12 @@ class _Reached:
     """What the mark reached of a bucket.
 
     Attributes:
-        names: How many names the bucket has.
+        came: Rows that came of each source.
         reached: Hashes of those that the mark reached, and no sweep took by a policy.
         by_policy: Hashes of those that it reached, and that a sweep took by a policy.
     """
 
-    names: int
+    came: Mapping[str, int]
     reached: Any
     by_policy: Any
 
@@ -224,17 +225,12 @@ class _Reached:
 def _reached(bucket: Mapping[str, pa.Table]) -> Sent[_Reached]:
     names, committed, staged, by_policy = (
         sorted_once(numbers_of(bucket[name]["address_hash"]))
-        for name in (
-            "names",
-            tables.COMMITTED_ADDRESSES.name,
-            tables.UNCOMMITTED_ADDRESSES.name,
-            "by_policy",
-        )
+        for name in ("names", *_MARKED, "by_policy")
     )
     reached = names[are_among(names, committed) | are_among(names, staged)]
     is_by_policy = are_among(reached, by_policy)
-    found = _Reached(bucket["names"].num_rows, reached[~is_by_policy], reached[is_by_policy])
-    return Sent(found, {})
+    came = {name: rows.num_rows for name, rows in bucket.items()}
+    return Sent(_Reached(came, reached[~is_by_policy], reached[is_by_policy]), {})
 
 
 def _frame(run: Run, names: Source[Any]) -> Any:

@@ -361,10 +361,16 @@ def test_where_everything_is_gone_nothing_is_due(written, store):
     assert quarantine_days_over.runs_due(run) == ()
 
 
-def test_names_that_are_lost_on_the_way_end_the_look(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("lost", "problem"),
+    [
+        ("names", "Spark holds 4 of the 6 names of objects in quarantine"),
+        *((name, f"Spark holds 0 of the 1 rows of {name} that may need") for name in KEPT),
+    ],
+)
+def test_rows_that_are_lost_on_the_way_end_the_look(tmp_path, monkeypatch, lost, problem):
     run = written_run(tmp_path, None).run
-    empty = {name: spec.schema for name, spec in KEPT.items()}
-    mark = {name: mock.Mock(source=partial(_no_rows, schema)) for name, schema in empty.items()}
+    mark = {name: mock.Mock(source=partial(_no_rows, int(name == lost))) for name in KEPT}
     monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: mark)
     monkeypatch.setattr(quarantine_still_needed, "require_full", lambda _run, _what: None)
     # Copies of two runs of one object, and of another: their names, and those where they lie.
@@ -373,16 +379,15 @@ def test_names_that_are_lost_on_the_way_end_the_look(tmp_path, monkeypatch):
         {"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies
     ]
     over = source_of(pa.Table.from_pylist(rows, schema=OVER), OVER)
-    losing = replace(over, read=lambda task: iter(task.slice(1).to_batches()))
-    with pytest.raises(
-        IncompleteReadError, match=r"Spark holds 4 of the 6 names of objects in quarantine"
-    ):
-        quarantine_still_needed.needed_finder(run)(losing)
+    if lost == "names":
+        over = replace(over, read=lambda task: iter(task.slice(1).to_batches()))
+    with pytest.raises(IncompleteReadError, match=problem):
+        quarantine_still_needed.needed_finder(run)(over)
 
 
-def _no_rows(schema, columns):
-    wanted = pa.schema([schema.field(name) for name in columns])
-    return source_of(wanted.empty_table(), wanted)
+def _no_rows(promised, columns):
+    wanted = pa.schema([(name, pa.int64()) for name in columns])
+    return replace(source_of(wanted.empty_table(), wanted), rows=promised)
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):

@@ -49,7 +49,13 @@ def _bucket(*, names=(), committed=(), staged=(), by_policy=()):
 
 def test_what_commits_reach_and_what_is_staged_is_needed_and_the_rest_is_not():
     found = _reached(_bucket(names=[1, 2, 3, 3], committed=[2, 2, 9], staged=[3])).receipt
-    assert (found.names, found.reached.tolist(), found.by_policy.tolist()) == (4, [2, 3], [])
+    assert (found.reached.tolist(), found.by_policy.tolist()) == ([2, 3], [])
+    assert found.came == {
+        "names": 4,
+        tables.COMMITTED_ADDRESSES.name: 3,
+        tables.UNCOMMITTED_ADDRESSES.name: 1,
+        "by_policy": 0,
+    }
 
 
 def test_what_a_policy_took_is_told_apart_and_only_if_something_reaches_it():
