@@ -67,7 +67,7 @@ def who(request, monkeypatch):
     """
     monkeypatch.setattr(reading, "DRIVER_ROWS", request.param)
     if not request.param:
-        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+        monkeypatch.setattr(placement._PROCESS, "are_executors_chosen", True)
 
 
 @pytest.mark.usefixtures("who")
