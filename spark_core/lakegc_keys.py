@@ -49,7 +49,7 @@ CLOCK = f"{PROBE}clock"
 
 # Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
 PART = (
-    r"(?:part|_expired|_sketches|_absent|_waiting|_kept)"
+    r"(?:part|_expired|_sketches|_absent|_waiting|_kept|_aside)"
     r"-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 )
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"

@@ -40,8 +40,10 @@ from spark_core.references.commits import ReadCommits, read_commits, tables_pref
 from spark_core.references.ranges import TableReader
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
+from spark_core.schemas import spark_type
+from spark_core.spark.exchange import AnySource, source_of
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import counted, map_counted, run_over
+from spark_core.spark.tasks import counted, frame_of, map_counted, run_over
 
 # Objects that are named for each rule: the largest, and the newest.
 NAMED = 10
@@ -246,9 +248,14 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
         compared = compared.withColumn("staged", sf.lit(None).cast(_STAGED))
         is_small = history.is_small(names.past)
         # A table that cannot be read may have any object.
-        if staged is not None and staged.frame is not None and not names.judge.unread:
-            compared = compared.unionByName(_staged_objects(mark, staged.frame, names.entries))
-            is_small = is_small and staged.is_small
+        if staged is not None and staged.rows is not None and not names.judge.unread:
+            frame = frame_of(
+                run.spark,
+                staged.rows.here(run.options.read_threads),
+                spark_type(schemas.STAGED_NAMES),
+            )
+            compared = compared.unionByName(_staged_objects(mark, frame, names.entries))
+            is_small = is_small and staged.count <= 10_000
         orders = names.orders(target)
         for each in run_over(compared, partial(_judge, orders), is_small=is_small):
             found.merge(each)
@@ -265,20 +272,20 @@ def _staged(run: Run, policy: Policy, held: ExitStack) -> StagedNames | None:
 
 @dataclass(frozen=True)
 class NamedNow:
-    """What the rules name of a plan just before deleting: column address, read to its end.
+    """What the rules name of a plan just before deleting: column address.
 
     Attributes:
         committed: What they name by its names in commits.
         in_no_commit: What no commit has; None if nobody knows all that commits have.
     """
 
-    committed: DataFrame
-    in_no_commit: DataFrame | None
+    committed: AnySource
+    in_no_commit: AnySource | None
 
 
 @surfacing_errors()
 def named_now(
-    run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, plan: DataFrame
+    run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, plan: AnySource
 ) -> NamedNow:
     """Find which objects of a plan the rules name now, just before deleting.
 
@@ -290,7 +297,7 @@ def named_now(
         policy: The document that counts now.
         commits: Table 3 of the mark.
         read: Refs and holds, read just now.
-        plan: Columns address, size_bytes and last_modified of objects that the mark listed.
+        plan: Columns of `staged_names.DATED`, of objects that the mark listed.
 
     Returns:
         The objects that are named, and those that only staged names can decide.
@@ -300,8 +307,13 @@ def named_now(
         CorruptTableError: If a table of a retained commit is damaged.
     """
     hashes = sf.xxhash64("address").alias("address_hash")
-    listed = plan.select(
-        "address", "size_bytes", "last_modified", sf.lit("").alias("slice"), hashes
+    dated = frame_of(run.spark, plan.here(run.options.read_threads), spark_type(plan.schema))
+    listed = dated.select(
+        "address",
+        sf.lit(0).cast("long").alias("size_bytes"),
+        "last_modified",
+        sf.lit("").alias("slice"),
+        hashes,
     )
     with _all_names(run, policy, commits, read) as names:
         found = map_counted(
@@ -312,8 +324,8 @@ def named_now(
         in_no_commit = None
         if staged_names.are_asked_for(policy) and not names.judge.unread:
             left = listed.join(names.entries, on="address_hash", how="left_anti")
-            in_no_commit = left.select("address").localCheckpoint()
-        return NamedNow(rows, in_no_commit)
+            in_no_commit = source_of(left.select("address").localCheckpoint(), _ADDRESSES)
+        return NamedNow(source_of(rows, _ADDRESSES), in_no_commit)
 
 
 @dataclass(frozen=True)
@@ -478,13 +490,17 @@ def _staged_objects(mark: Mark, names: DataFrame, entries: DataFrame) -> DataFra
         A row for each hash: columns names, entries (0), listed and staged, its staged names.
     """
     spark = names.sparkSession
+    name = sf.struct("branch", "path", "modified")
+    by_object = names.groupBy("address_hash").agg(
+        sf.sort_array(sf.collect_set(name)).alias("names")
+    )
     scans = len(set(StagedFigures.of(mark.uncommitted.manifest).server_runs))
     in_scan = sf.col("created_at").isNotNull()
     known = (
         mark.uncommitted.frame(spark, ["address_hash", "created_at"])
         .groupBy("address_hash")
         .agg(sf.count_if(~in_scan).alias("in_diffs"), sf.count_if(in_scan).alias("in_scans"))
-        .join(staged_names.by_object(names), on="address_hash", how="inner")
+        .join(by_object, on="address_hash", how="inner")
         .where(sf.size("names") >= sf.col("in_diffs"))
         .where(sf.size("names") * scans >= sf.col("in_scans"))
     )
@@ -580,7 +596,7 @@ def _named(
 def _named_staged(
     orders: _Orders, found: Found, names: list[dict[str, Any]], listed: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    judge = partial(orders.staged_judge.due, staged_names.names_in(names))
+    judge = partial(orders.staged_judge.due, [staged_names.StagedName(**name) for name in names])
     yield from _due(orders, found, judge, listed)
 
 

@@ -12,18 +12,19 @@ twins finds it, as for everything that may go.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.holds import Holds
@@ -33,17 +34,21 @@ from spark_core.policies.due import Due
 from spark_core.policies.names import micros
 from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
+from spark_core.references import rows_aside
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.uncommitted import Diffs
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.tasks import counted, dealt, read_counted
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source
+from spark_core.spark.tasks import dealt
 from spark_core.storage import ObjectStore
 
 # What the server shows for bytes that are no UTF-8: nobody knows such a path.
 _UNREADABLE = "\ufffd"
 # The server cuts the dates of entries to whole seconds.
 _CUT = 1_000_000
+# Objects of a plan; those of a sweep that knows no dates have one that is before all.
+DATED = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in ("address", "last_modified")])
+HASHED = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash"), *DATED])
 # Names of objects that go: where a branch shows one of these objects for a known reason.
 TAKEN = pa.schema(
     [
@@ -135,19 +140,17 @@ class StagedNames:
     """The names of everything that is staged.
 
     Attributes:
-        frame: Columns of `schemas.STAGED_NAMES`, held by the executors; None if any is unknown.
-        count: Their number.
+        rows: Columns of `schemas.STAGED_NAMES`; None if any is unknown.
         problem: Why nobody knows them all; empty if somebody does.
     """
 
-    frame: DataFrame | None
-    count: int = 0
+    rows: AnySource | None
     problem: str = ""
 
     @property
-    def is_small(self) -> bool:
-        """Whether the driver may hold them."""
-        return self.count <= reading.DRIVER_ROWS
+    def count(self) -> int:
+        """Their number."""
+        return 0 if self.rows is None else self.rows.rows
 
 
 def held_branches(holds: Holds) -> frozenset[str]:
@@ -171,31 +174,24 @@ def read_names(run: Run) -> Iterator[StagedNames]:
         run: The run.
 
     Yields:
-        The names; held until the block ends.
+        The names; they can be read until the block ends.
     """
     diffs = Diffs(
         run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key), schemas.STAGED_NAMES
     )
-    frame: DataFrame | None = None
     try:
         try:
-            rows = _read_diffs(run, diffs.keep)
-            frame = _frame(run, [*diffs.parts, *diffs.held]).persist()
-            found, count, _ = counted(frame)
-            if count != rows:
-                raise IncompleteReadError(f"Spark holds {count} of {rows} names of what is staged")
-            names = StagedNames(found, count)
+            _read_diffs(run, diffs.keep)
+            names = StagedNames(_source(run, [*diffs.parts, *diffs.held]))
         except LakegcError as unknown:
-            names = StagedNames(None, problem=unknown.found)
+            names = StagedNames(None, unknown.found)
         yield names
     finally:
-        if frame is not None:
-            frame.unpersist()
         diffs.close()
 
 
-def _read_diffs(run: Run, keep: Callable[[pa.RecordBatch], None]) -> int:
-    """Read the diff of every branch; return the number of names.
+def _read_diffs(run: Run, keep: Callable[[pa.RecordBatch], None]) -> None:
+    """Read the diff of every branch.
 
     Raises:
         LakegcError: If a branch was not read to its end.
@@ -212,7 +208,6 @@ def _read_diffs(run: Run, keep: Callable[[pa.RecordBatch], None]) -> int:
             f"{read.appeared} branches of repository {run.repository.id} appeared while the staged "
             "entries of the others were read, again and again"
         )
-    return read.rows
 
 
 def _names_of(namespace: Namespace, branch: str, entries: StagedEntries) -> pa.RecordBatch:
@@ -229,68 +224,94 @@ def _names_of(namespace: Namespace, branch: str, entries: StagedEntries) -> pa.R
     )
 
 
-def _frame(run: Run, sources: Sequence[Part | pa.RecordBatch]) -> DataFrame:
-    tasks = dealt(sources, run.options.range_partitions)
-    return read_counted(run.spark, schemas.STAGED_NAMES, tasks, partial(_read, run.store))
+def _source(run: Run, some: Sequence[Part | pa.RecordBatch]) -> AnySource:
+    rows = sum(one.rows if isinstance(one, Part) else one.num_rows for one in some)
+    tasks = dealt(some, run.options.range_partitions)
+    return Source(schemas.STAGED_NAMES, tasks, rows, partial(_read, run.store))
 
 
-def _read(store: ObjectStore, task: Sequence[Any], _figures: Any) -> Iterator[pa.RecordBatch]:
-    for source in task:
-        if isinstance(source, Part):
-            yield from reading.read_part(store, schemas.STAGED_NAMES, source)
+def _read(store: ObjectStore, task: Sequence[Any]) -> Batches:
+    for one in task:
+        if isinstance(one, Part):
+            yield from reading.read_part(store, schemas.STAGED_NAMES, one)
         else:
-            yield source
+            yield one
 
 
-def by_object(names: DataFrame) -> DataFrame:
-    """Bring the names of each object together: columns address_hash and names, each name once.
+def names_of_objects(rows: pa.Table, wanted: pa.ChunkedArray) -> dict[int, list[StagedName]]:
+    """Bring the names of each object together, each name once.
 
     A hash that two objects share gives each the names of both, which can only keep them.
+
+    Args:
+        rows: Columns of `schemas.STAGED_NAMES`.
+        wanted: Hashes of the objects.
     """
-    name = sf.struct("branch", "path", "modified")
-    return names.groupBy("address_hash").agg(sf.sort_array(sf.collect_set(name)).alias("names"))
+    columns = schemas.STAGED_NAMES.names
+    some = rows.filter(pc.is_in(rows["address_hash"], wanted.combine_chunks()))
+    distinct = some.group_by(columns).aggregate([])
+    found: dict[int, list[StagedName]] = defaultdict(list)
+    for row in distinct.sort_by([(name, "ascending") for name in columns]).to_pylist():
+        found[row.pop("address_hash")].append(StagedName(**row))
+    return found
 
 
-def names_in(rows: Sequence[Mapping[str, Any]]) -> list[StagedName]:
-    """Read the names of an object back from a row of `by_object`."""
-    return [
-        StagedName(
-            row["branch"],
-            row["path"],
-            None if row["modified"] is None else row["modified"].astimezone(UTC),
-        )
-        for row in rows
-    ]
-
-
-def taken_now(judge: StagedJudge, names: DataFrame, plan: DataFrame) -> DataFrame:
+def taken_now(run: Run, judge: StagedJudge, names: AnySource, plan: AnySource) -> AnySource:
     """Find which objects of a plan rules take under every name under which they are staged now.
 
     Args:
+        run: The run.
         judge: Compares names with the rules.
         names: Columns of `schemas.STAGED_NAMES`.
-        plan: Columns address and last_modified.
+        plan: Columns of `DATED`.
 
     Returns:
         Columns of `TAKEN`: every name of those objects, which commits may have as well.
+
+    Raises:
+        IncompleteReadError: If names got lost on their way to the objects.
     """
-    hashed = plan.select("address", "last_modified", sf.xxhash64("address").alias("address_hash"))
-    return (
-        by_object(names)
-        .join(hashed, on="address_hash", how="inner")
-        .select("address", "last_modified", "names")
-        .mapInArrow(partial(_taken, judge), spark_type(TAKEN))
-    )
+    target = rows_aside.target_of(run, TAKEN)
+    sources: dict[str, AnySource] = {"names": names, "plan": plan.through(HASHED, with_hashes)}
+    came, receipts = Exchange(
+        sources, partial(_taken, judge), TAKEN, partial(rows_aside.put, target)
+    ).run(lambda: run.spark, threads=run.options.read_threads)
+    require_all_names(run, sum(came), names.rows)
+    return rows_aside.source_of(run, TAKEN, receipts)
 
 
-def _taken(judge: StagedJudge, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def with_hashes(batches: Batches) -> Batches:
+    """Give objects the hashes of their addresses: columns of `HASHED`."""
     for batch in batches:
-        rows = []
-        for row in batch.to_pylist():
-            names = names_in(row["names"])
-            if judge.due(names, micros(row["last_modified"].astimezone(UTC))) is not None:
-                rows += [
-                    {"address": row["address"], "branch": name.branch, "path": name.path}
-                    for name in names
-                ]
-        yield pa.RecordBatch.from_pylist(rows, schema=TAKEN)
+        addresses = batch.column("address")
+        yield pa.record_batch(
+            [hashed(addresses), addresses, batch.column("last_modified")], schema=HASHED
+        )
+
+
+def require_all_names(run: Run, came: int, names: int) -> None:
+    """Refuse if names of what is staged got lost on their way to the objects.
+
+    Raises:
+        IncompleteReadError: With the numbers.
+    """
+    if came != names:
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: {came} of {names} names of what is staged came out "
+            "of their comparison with objects",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
+
+
+def _taken(judge: StagedJudge, bucket: Mapping[str, pa.Table]) -> Sent[int]:
+    names, plan = bucket["names"], bucket["plan"]
+    known = names_of_objects(names, plan["address_hash"])
+    named = plan.filter(pc.is_in(plan["address_hash"], names["address_hash"].combine_chunks()))
+    rows = [
+        {"address": one["address"], "branch": name.branch, "path": name.path}
+        for one in named.to_pylist()
+        if judge.due(known[one["address_hash"]], micros(one["last_modified"])) is not None
+        for name in known[one["address_hash"]]
+    ]
+    taken = pa.Table.from_pylist(rows, schema=TAKEN)
+    return Sent(names.num_rows, {rows_aside.place_of(plan): taken})

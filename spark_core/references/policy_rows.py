@@ -5,24 +5,24 @@ The room `policies` names them and says what waits; here they are only read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError
-from spark_core.records import reading, tables
+from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ExpiredFigures, PolicyFigures, SumFigures
 from spark_core.records.reading import StoredTable
-from spark_core.records.writing import Draft
+from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references import rows_aside
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, source_of
-from spark_core.spark.rows import Rows, distinct
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
 
 # Names under which objects are staged.
 STAGED_NAMES = pa.schema(
@@ -37,8 +37,9 @@ GOING = pa.schema(
     ]
 )
 
-# What `spark_core.policies` writes of an object that goes although it is staged.
-_IS_STAGED = "action = 'uncommitted'"
+# What sweeps by a policy took.
+TAKEN = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
+_HASHED = pa.schema([*TAKEN, schemas.POLICY_DELETIONS.field("address")])
 # Outcomes of a sweep of objects that it did not take.
 _NOT_TAKEN = ("kept", "already_gone")
 
@@ -80,20 +81,13 @@ class PolicyRows:
 
     def frame(self, run: Run) -> DataFrame:
         """Return the objects: columns of `schemas.EXPIRED_ADDRESSES`, key address."""
-        return self._going(run, schemas.EXPIRED_ADDRESSES.names)
+        rules = ", ".join(map(str, self.rules))
+        named = self.table.frame(run.spark, [*schemas.EXPIRED_ADDRESSES.names, "rule"])
+        return named.where(f"rule in ({rules})").drop("rule")
 
     def staged_names(self, run: Run) -> AnySource | None:
         """Return a name of each staged object: columns of `STAGED_NAMES`; None for none."""
-        if not self.staged[0]:
-            return None
-        # Any other action tells where an object was committed.
-        rows = self._going(run, ["address", "branch", "path", "action"]).where(_IS_STAGED)
-        rows = rows.withColumn("path", sf.col("path").cast("string"))
-        return source_of(rows, STAGED_NAMES)
-
-    def _going(self, run: Run, columns: Sequence[str]) -> DataFrame:
-        named = self.table.frame(run.spark, [*columns, "rule"])
-        return named.where(sf.col("rule").isin(list(self.rules))).select(*columns)
+        return self.source(run).through(STAGED_NAMES, _staged) if self.staged[0] else None
 
     @staticmethod
     def objects_of(expired: StoredTable) -> int:
@@ -121,6 +115,13 @@ class PolicyRows:
 def _of_rules(rules: Sequence[int], batches: Batches) -> Batches:
     for batch in batches:
         yield batch.filter(pc.is_in(batch.column("rule"), pa.array(rules, pa.int32())))
+
+
+def _staged(batches: Batches) -> Batches:
+    for batch in batches:
+        # Any other action tells where an object was committed.
+        staged = batch.filter(pc.equal(batch.column("action"), "uncommitted"))
+        yield staged.select(STAGED_NAMES.names).cast(STAGED_NAMES)
 
 
 def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
@@ -167,17 +168,10 @@ def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> No
         there = run.load(tables.POLICY_DELETIONS)
         if there.manifest.parents == {expired.manifest.table: expired.manifest.sha256}:
             return
-    run.keep(
-        Draft(
-            tables.POLICY_DELETIONS,
-            rows.frame(run).select("address"),
-            run.now(),
-            parents=[expired.manifest],
-        )
-    )
+    _note(run, expired, partial(_write, run, rows.source(run)))
 
 
-def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: DataFrame) -> None:
+def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: AnySource) -> None:
     """Store which objects a policy took, once their outcomes are known.
 
     What a sweep kept, or found gone before it sent anything, is missing if a later mark does not
@@ -188,35 +182,66 @@ def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: Dat
         run: The run.
         expired: The plan.
         rows: What of it goes by the policy.
-        report: Columns of `schemas.DELETION_REPORT`, of the whole plan.
+        report: Columns address and outcome of `schemas.DELETION_REPORT`, of the whole plan.
     """
-    own = rows.frame(run).select("address")
-    left = report.where(sf.col("outcome").isin(*_NOT_TAKEN)).select("address")
-    if own.join(left, on="address", how="left_semi").isEmpty():
+    left = report.through(_HASHED, _not_taken)
+    if not any(left.each(lambda: run.spark, _any_rows)):
         return
-    run.keep(
-        Draft(
-            tables.POLICY_DELETIONS,
-            own.join(left, on="address", how="left_anti"),
-            run.now(),
-            parents=[expired.manifest],
-        )
-    )
+    own = rows.source(run).through(_HASHED, _hashed)
+    _note(run, expired, partial(_write_without, run, own, left))
 
 
-def taken(run: Run) -> Rows | None:
-    """Return what sweeps by a policy took: column address_hash; None for nothing.
+def _note(run: Run, expired: StoredTable, write: Callable[[Target], Sequence[Receipt]]) -> None:
+    spec, began = tables.POLICY_DELETIONS, run.now()
+    target = Target(run.store, tables.folder(spec, run.key), writing.new_attempt(), spec.schema)
+    receipts = writing.removed_on_failure(target, lambda: write(target))
+    run.keep(Draft(spec, Written(target.attempt, receipts), began, parents=[expired.manifest]))
+
+
+def _write(run: Run, own: AnySource, target: Target) -> Sequence[Receipt]:
+    return own.each(lambda: run.spark, partial(writing.write_parts, target, 0))
+
+
+def _write_without(run: Run, own: AnySource, left: AnySource, target: Target) -> Sequence[Receipt]:
+    went = Exchange({"own": own, "left": left}, _went, _HASHED, partial(rows_aside.put, target))
+    return went.run(lambda: run.spark, threads=run.options.read_threads)[1]
+
+
+def _hashed(batches: Batches) -> Batches:
+    for batch in batches:
+        addresses = batch.column("address")
+        yield pa.record_batch([hashed(addresses), addresses], schema=_HASHED)
+
+
+def _not_taken(batches: Batches) -> Batches:
+    outcomes = pa.array(_NOT_TAKEN)
+    return _hashed(batch.filter(pc.is_in(batch.column("outcome"), outcomes)) for batch in batches)
+
+
+def _any_rows(batches: Batches) -> bool:
+    return any(batch.num_rows for batch in batches)
+
+
+def _went(bucket: Mapping[str, pa.Table]) -> Sent[None]:
+    own, left = bucket["own"], bucket["left"]["address"].combine_chunks()
+    went = own.filter(pc.invert(pc.is_in(own["address"], left)))
+    return Sent(None, {rows_aside.place_of(own): went})
+
+
+def taken(run: Run) -> AnySource | None:
+    """Return what sweeps by a policy took: column address_hash, duplicates allowed.
 
     Of a sweep that has no report yet it is what the sweep set out to take.
 
-    It costs a listing of folders, and for each of those sweeps its manifest and its parts.
+    It costs a listing of folders, and for each of those sweeps its manifest; its parts are read
+    where the hashes are.
+
+    Returns:
+        None if there were no such sweeps.
 
     Raises:
         CorruptTableError: If one of their tables is damaged.
     """
-    # It compiles loops, which nobody needs who only loads the code location.
-    from spark_core.references.kept_objects import with_hashes
-
     keys = tables.runs(run.store, tables.POLICY_DELETIONS.folder)
     stored = [reading.load_table(run.store, tables.POLICY_DELETIONS, key) for key in keys]
     # An earlier repository of the same name had other objects.
@@ -224,8 +249,13 @@ def taken(run: Run) -> Rows | None:
     parts = [part for table in own for part in table.manifest.parts]
     if not parts:
         return None
-    rows = reading.rows_of_parts(lambda: run.spark, run.store, schemas.POLICY_DELETIONS, parts)
-    return distinct(with_hashes(rows), ["address_hash"])
+    rows = reading.source_of_parts(run.store, schemas.POLICY_DELETIONS, parts)
+    return rows.through(TAKEN, _only_hashes)
+
+
+def _only_hashes(batches: Batches) -> Batches:
+    for batch in _hashed(batches):
+        yield batch.select(TAKEN.names)
 
 
 def of_plan(run: Run, expired: StoredTable) -> PolicyRows | None:

@@ -26,6 +26,7 @@ from spark_core.records.writing import Draft
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
+from spark_core.spark.exchange import source_of
 from spark_core.spark.session import runs_here, surfacing_errors
 from spark_core.spark.tasks import ReusableFrame, reusable
 from spark_core.storage import ObjectStore
@@ -145,7 +146,8 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
     told = None if swept is None else _report(run, expired, journal)
     if told is not None and by_policy is not None:
-        policy_rows.note_what_went(run, expired, by_policy, told.frame)
+        outcomes = source_of(told.frame, tables.DELETION_REPORT.schema)
+        policy_rows.note_what_went(run, expired, by_policy, outcomes)
     return Draft(
         tables.DELETION_REPORT,
         empty_report() if told is None else told.frame if told.rows is None else told.rows,

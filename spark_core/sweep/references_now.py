@@ -37,7 +37,7 @@ from spark_core.policies import staged_names, versions
 from spark_core.policies.confirmed import is_confirmed
 from spark_core.policies.document import Policy
 from spark_core.policies.expirations import UNREADABLE, NamedNow, instant_of, named_now
-from spark_core.policies.staged_names import StagedJudge
+from spark_core.policies.staged_names import DATED, StagedJudge
 from spark_core.records import tables
 from spark_core.records.figures import (
     ListedFigures,
@@ -53,6 +53,7 @@ from spark_core.references.sizes import address_hash
 from spark_core.references.uncommitted import Staged, read_staged
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.spark.exchange import AnySource, source_of
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import counted, frame_of, read_counted
 from spark_core.sweep import twins_now
@@ -314,7 +315,7 @@ class _Reading:
         taken = None if named is None else self._taken(staged, committed, named)
         found = [_referenced(hashes, committed, others)]
         if named is not None:
-            left = _without(left, named.committed)
+            left = _without(left, _frame(self.run, named.committed))
         if taken is not None:
             # These are known to be staged; they may go only if no commit has them.
             found.append(_referenced([], committed, own.join(taken, on="address", how="left_semi")))
@@ -341,7 +342,7 @@ class _Reading:
         if state.state[0] != names.digest:
             return None
         taken = _without(names.taken, _on_held(committed, names.taken)).join(
-            named.in_no_commit, on="address", how="left_semi"
+            _frame(self.run, named.in_no_commit), on="address", how="left_semi"
         )
         readings = sum(1 + len(set(one.figures.server_runs)) for one in staged)
         if not readings:
@@ -385,7 +386,9 @@ class _Reading:
         state = (policy.digest, committed.commits.refs, committed.commits.holds)
         if self.named is None or self.named.state != state:
             marked = self.mark[tables.RETAINED_COMMITS.name]
-            named = named_now(self.run, policy, marked, committed.commits, self._dated(own))
+            named = named_now(
+                self.run, policy, marked, committed.commits, source_of(self._dated(own), DATED)
+            )
             self.named = _NamedNow(state, named)
         problem = "" if self.names is None else self.names.problem
         why = f"; the names of what is staged could not be read ({problem})" if problem else ""
@@ -420,9 +423,9 @@ class _Reading:
         judge = StagedJudge.of(policy, Holds(()), instant_of(run))
         with staged_names.read_names(run) as names:
             taken = None
-            if names.frame is not None:
-                taken = staged_names.taken_now(judge, names.frame, self._dated(own))
-                taken = taken.localCheckpoint()
+            if names.rows is not None:
+                dated = source_of(self._dated(own), DATED)
+                taken = _frame(run, staged_names.taken_now(run, judge, names.rows, dated))
             self.names = _StagedNamesNow(policy.digest, taken, names.problem)
         self.parts.end(NAMES)
 
@@ -505,6 +508,10 @@ class _Reading:
             self.named,
             self.names,
         )
+
+
+def _frame(run: Run, rows: AnySource) -> DataFrame:
+    return frame_of(run.spark, rows.here(run.options.read_threads), spark_type(rows.schema))
 
 
 def _on_held(committed: Committed, taken: DataFrame) -> DataFrame:

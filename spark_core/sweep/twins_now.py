@@ -97,7 +97,7 @@ def search(
         lost = absent(lambda: run.spark, listed.comparable_of(heads), listing)
         taken = policy_rows.taken(run)
         if taken is not None:
-            lost = without(lost, taken, "address_hash")
+            lost = without(lost, taken.here(run.options.read_threads), "address_hash")
     found = twins.find(
         run,
         source_of(plan, OBJECTS),

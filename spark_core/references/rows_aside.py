@@ -1,0 +1,50 @@
+"""Rows that kernels send on for later steps of the same process.
+
+The driver holds what it makes itself. What executors make lies as Parquet in the folder of the
+run's policy, where house-keeping finds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_core.records import reading, tables, writing
+from spark_core.records.writing import Receipt, Target
+from spark_core.run import Run
+from spark_core.spark.exchange import AnySource, numbers_of
+
+# Ranges of hashes: rows of one are written together.
+_PLACES = 64
+
+
+def target_of(run: Run, schema: pa.Schema) -> Target:
+    """Return where such rows go."""
+    folder = tables.folder(tables.POLICY_EXPIRATIONS, run.key)
+    attempt = writing.new_attempt()
+    return Target(run.store, folder, attempt, schema, name="_aside", holds=sys.maxsize)
+
+
+def put(target: Target, number: int, rows: pa.Table) -> Receipt:
+    """Write rows, or hold them; the work of an exchange."""
+    return writing.write_parts(target, number, iter(rows.to_batches()))
+
+
+def source_of(run: Run, schema: pa.Schema, receipts: Sequence[Receipt]) -> AnySource:
+    """Return the rows that were put aside."""
+    return reading.source_of_parts(run.store, schema, writing.parts_of(receipts))
+
+
+def place_of(rows: pa.Table) -> int:
+    """Return the number to which a kernel sends what it makes of a bucket's rows.
+
+    Args:
+        rows: All rows of the bucket that matter; the first column is the hash.
+    """
+    if not rows.num_rows:
+        return 0
+    first: Any = numbers_of(rows.column(0)[:1])[0]
+    return int(first) % 2**64 * _PLACES // 2**64
