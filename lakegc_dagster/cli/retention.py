@@ -230,7 +230,7 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         run = None
         if not all(rule.removes for rule in policy.rules):
             run = open_chosen(settings, repository, key)
-            _show_found(run, policy, what_if.what_if(run, policy).facts, names="would name")
+            _show_found(run, policy, what_if.what_if(run, policy).facts(), names="would name")
         named = removal.look_at(run or open_now(config, stack, repository), policy)
         if named:
             show_removed(named, f"Would be removed from {repository} by commits")

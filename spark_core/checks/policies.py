@@ -60,7 +60,7 @@ def policy_share_is_plausible(run: Run, facts: Mapping[str, Any]) -> CheckResult
     """
     limit, floor = run.options.max_policy_share, run.options.share_from_objects
     listing = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
-    shares = shares_of(facts, listing)
+    shares = shares_of(facts.get("by_rule", ()), listing)
     above = above_limit(shares, run.options, listing)
     summary = _not_looked_at(facts) or "; ".join(
         f"rule {number} names {objects:,} of {listing.objects:,} objects "

@@ -71,7 +71,7 @@ def missing_of(run: Run, mark: Mark, listing: Listing, absent: Sequence[Any]) ->
     figures = dict[str, Any](missing_named=(), missing_objects=len(left))
     later, taken = None, policy_rows.taken(run) if len(left) else None
     if taken is not None:
-        is_taken = are_among(left, sorted_once(_hashes_in(run, source_of(taken, _HASHES))))
+        is_taken = are_among(left, sorted_once(_hashes_in(run, taken)))
         figures["missing_by_policy"] = int(is_taken.sum())
         left = left[~is_taken]
     since = ListedFigures.of(mark.slices.manifest).since

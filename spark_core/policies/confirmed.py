@@ -21,6 +21,7 @@ from spark_core.policies import versions
 from spark_core.policies.versions import Version
 from spark_core.records import tables
 from spark_core.records.documents import Count, Document, Instant
+from spark_core.records.figures import PolicyExpirationsFigures
 from spark_core.run import Run
 
 # Name by which a person confirms after a mark; see `checks.policies`.
@@ -105,15 +106,15 @@ def confirm_marked(run: Run, *, who: str) -> ConfirmedPolicy:
     """
     version = versions.newest(run)
     try:
-        facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
+        named = PolicyExpirationsFigures.of(run.load(tables.POLICY_EXPIRATIONS).manifest)
     except ChainError as missing:
         raise VerdictError(
             f"run {run.key} of {run.repository.id} did not look at a retention policy",
             'Set `policies = "sweep"` for the repository and mark under a new run key.',
         ) from missing
-    if version is None or facts.get("policy_digest") != version.policy_digest:
+    if version is None or named.policy_digest != version.policy_digest:
         raise VerdictError(
-            f"run {run.key} of {run.repository.id} looked at version {facts.get('policy_version')} "
+            f"run {run.key} of {run.repository.id} looked at version {named.policy_version} "
             "of the retention policy, and "
             + ("there is none now" if version is None else f"version {version.number} counts now"),
             "Mark under a new run key, look at what the policy names, and confirm that run.",

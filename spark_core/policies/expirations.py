@@ -12,15 +12,15 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
@@ -30,20 +30,26 @@ from spark_core.policies import history, sightings, staged_names, versions
 from spark_core.policies.document import UNCOMMITTED, Policy
 from spark_core.policies.due import AT_HEAD, KEPT, RETAINED, Due, Entry, Judge
 from spark_core.policies.names import Graph, lines, micros
-from spark_core.policies.staged_names import StagedJudge, StagedNames
+from spark_core.policies.staged_names import HASHED, StagedJudge, StagedNames
 from spark_core.policies.waiting import what_waits
-from spark_core.records import tables, writing
-from spark_core.records.figures import Figures, ListedFigures, StagedFigures
+from spark_core.records import reading, tables, writing
+from spark_core.records.figures import (
+    ListedFigures,
+    NamedFigures,
+    PolicyExpirationsFigures,
+    StagedFigures,
+)
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.references.ranges import TableReader
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
-from spark_core.schemas import spark_type
-from spark_core.spark.exchange import AnySource, source_of
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import counted, frame_of, map_counted, run_over
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
+
+Done = TypeVar("Done")
+Name = TypeVar("Name")
 
 # Objects that are named for each rule: the largest, and the newest.
 NAMED = 10
@@ -52,11 +58,22 @@ _RUNS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What keeps everything that a policy names, and nothing else.
 UNREADABLE = (ChainError, CorruptTableError, IncompleteReadError)
-_LISTED = ["address", "size_bytes", "last_modified", "slice"]
 _ADDRESSES = pa.schema([schemas.POLICY_EXPIRATIONS.field("address")])
-# The names of an object in commits, and those under which one in no commit is staged.
-_NAMES = "array<struct<path: binary, modified: bigint, ranges: array<int>>>"
-_STAGED = "array<struct<branch: string, path: string, modified: timestamp>>"
+# Objects that a mark may consider.
+_LISTED = pa.schema(
+    [
+        schemas.NAMESPACE_SLICES.field(name)
+        for name in ("address_hash", "address", "size_bytes", "last_modified", "slice")
+    ]
+)
+_STANDING = _LISTED.append(schemas.NAMESPACE_SLICES.field("standing"))
+_HASHES = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash")])
+# What the mark knows to be staged; rows of diffs have no date.
+_STAGED = _HASHES.append(schemas.UNCOMMITTED_ADDRESSES.field("created_at"))
+# What a kernel says of the objects of a plan: rules name it, or no commit has it.
+_BY_RULES, _IN_NO_COMMIT = 0, 1
+# Sources of which every row must come out of its comparison.
+_WHOLE = ("staged", "committed", "names")
 
 
 @dataclass
@@ -64,26 +81,30 @@ class Found:
     """What the rules name, added up.
 
     Attributes:
-        receipts: Parts of the table, where one is written.
         objects: Objects by rule and branch ("" where it is undecided).
         size_bytes: Their bytes.
         largest: By rule: bytes, address, branch, path and date of the largest objects.
         newest: By rule: date, address, branch, path and bytes of the newest objects.
         names: Names of listed, old objects: `placed` on a branch, or `undecided`.
-        entries: Entries that came out of the comparison with the listing.
         staged: Objects by rule that go although they are staged.
         staged_bytes: Their bytes.
+        came: Rows that came out of their comparison, by source ...
+        ranges: ... and ranges among them.
+        inside: Entries that those ranges have in the namespace.
+        unread: Numbers of the ranges that cannot be read.
     """
 
-    receipts: list[Receipt] = field(default_factory=list)
     objects: Counter[tuple[int, str]] = field(default_factory=Counter)
     size_bytes: Counter[tuple[int, str]] = field(default_factory=Counter)
     largest: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
     newest: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
     names: Counter[str] = field(default_factory=Counter)
-    entries: int = 0
     staged: Counter[int] = field(default_factory=Counter)
     staged_bytes: Counter[int] = field(default_factory=Counter)
+    came: Counter[str] = field(default_factory=Counter)
+    ranges: int = 0
+    inside: int = 0
+    unread: set[int] = field(default_factory=set)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add an object that is named: a row of `schemas.POLICY_EXPIRATIONS`."""
@@ -99,17 +120,19 @@ class Found:
         self._name(self.newest, number, [(date, row["address"], branch, path, row["size_bytes"])])
 
     def merge(self, other: Found) -> None:
-        """Add what another task found."""
-        self.receipts += other.receipts
+        """Add what was found in another bucket."""
         self.objects.update(other.objects)
         self.size_bytes.update(other.size_bytes)
         for mine, theirs in ((self.largest, other.largest), (self.newest, other.newest)):
             for number, rows in theirs.items():
                 self._name(mine, number, rows)
         self.names.update(other.names)
-        self.entries += other.entries
         self.staged.update(other.staged)
         self.staged_bytes.update(other.staged_bytes)
+        self.came.update(other.came)
+        self.ranges += other.ranges
+        self.inside += other.inside
+        self.unread |= other.unread
 
     @staticmethod
     def _name(
@@ -124,38 +147,20 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Expirations:
-    """What a policy names.
+class _Orders:
+    """What every kernel needs.
 
     Attributes:
-        found: The objects, added up.
-        facts: Figures, JSON values only.
+        judge: Compares the names of committed objects with the rules.
+        staged_judge: The same for staged ones.
+        held: Holds.
+        scans: How often the server scanned what is staged, for the mark.
     """
-
-    found: Found
-    facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Named(Figures):
-    """Figures of the table, which decide nothing and are read by name."""
-
-    values: Mapping[str, Any]
-
-    def facts(self) -> dict[str, Any]:
-        """Return them as they are."""
-        return dict(self.values)
-
-
-@dataclass(frozen=True)
-class _Orders:
-    """What every task needs."""
 
     judge: Judge
     staged_judge: StagedJudge
-    policy: Policy
     held: Holds
-    target: Target | None
+    scans: int = 0
 
 
 def store_if_asked(run: Run) -> Mapping[str, Any]:
@@ -204,26 +209,26 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
         return None
     where = tables.folder(tables.POLICY_EXPIRATIONS, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.POLICY_EXPIRATIONS)
-    named = writing.removed_on_failure(target, lambda: find(run, policy, mark, target))
-    facts = {
-        "policy_version": version.number,
-        "policy_digest": version.policy_digest,
-        "policy_set_by": version.who,
-        **named.facts,
-    }
+    named, receipts = writing.removed_on_failure(target, lambda: _find(run, policy, mark, target))
     listing = ListedFigures.of(mark.slices.manifest)
-    waiting = what_waits(run, version, facts, listing)
+    waiting = what_waits(run, version, named, listing)
+    figures = PolicyExpirationsFigures(
+        policy_version=version.number,
+        policy_digest=version.policy_digest,
+        policy_set_by=version.who,
+        **vars(named),
+        **waiting.figures,
+    )
     return Draft(
         tables.POLICY_EXPIRATIONS,
-        Written(target.attempt, named.found.receipts),
+        Written(target.attempt, receipts),
         began,
         parents=[table.manifest for table in mark.all],
-        figures=lambda _, __: _Named(values={**facts, **waiting.facts}),
+        figures=lambda _, __: figures,
     )
 
 
-@surfacing_errors()
-def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> Expirations:
+def find(run: Run, policy: Policy, mark: Mark) -> NamedFigures:
     """Find what the rules of a policy name.
 
     Refs and holds are read anew: what was committed since the mark's tables can only add names.
@@ -232,35 +237,42 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
         run: The run of the mark.
         policy: The document.
         mark: Tables 1 to 4.
-        target: Where the rows are written; None to add them up only.
 
     Raises:
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
         CorruptTableError: If a table of a retained commit is damaged.
     """
-    found = Found()
+    return _find(run, policy, mark, None)[0]
+
+
+def _find(
+    run: Run, policy: Policy, mark: Mark, target: Target | None
+) -> tuple[NamedFigures, Sequence[Receipt]]:
+    """Do `find`, and write what the rules name; None as `target` only adds it up."""
     with ExitStack() as held:
         staged = _staged(run, policy, held)
         # Behind the staged names, as an entry leaves the staging area when a commit takes it.
         read = read_commits(run, tables_prefix(run))
-        names = held.enter_context(_all_names(run, policy, mark.commits, read))
-        compared = _compared(names.entries, _listed(names.entries.sparkSession, mark))
-        compared = compared.withColumn("staged", sf.lit(None).cast(_STAGED))
-        is_small = history.is_small(names.past)
-        # A table that cannot be read may have any object.
-        if staged is not None and staged.rows is not None and not names.judge.unread:
-            frame = frame_of(
-                run.spark,
-                staged.rows.here(run.options.read_threads),
-                spark_type(schemas.STAGED_NAMES),
-            )
-            compared = compared.unionByName(_staged_objects(mark, frame, names.entries))
-            is_small = is_small and staged.count <= 10_000
-        orders = names.orders(target)
-        for each in run_over(compared, partial(_judge, orders), is_small=is_small):
-            found.merge(each)
-        names.require_all(run, found.entries)
-        return Expirations(found, _facts(policy, found, names, staged))
+        listed = reading.source_of_parts(run.store, _STANDING, mark.slices.manifest.parts)
+        sources: dict[str, AnySource] = {
+            "listed": listed.through(_LISTED, _candidates),
+            "staged": _source(mark.uncommitted, _STAGED),
+        }
+        if staged is not None and staged.rows is not None:
+            sources |= {"names": staged.rows, "committed": _source(mark.committed, _HASHES)}
+        scans = len(set(StagedFigures.of(mark.uncommitted.manifest).server_runs))
+        names = _AllNames.read(run, policy, mark.commits, read, scans=scans)
+        work = _forget if target is None else partial(rows_aside.put, target)
+        judged = names.judged(sources, _named, schemas.POLICY_EXPIRATIONS, work)
+        return _figures(judged, names.past, staged), [each for each in judged.done if each]
+
+
+def _source(table: StoredTable, schema: pa.Schema) -> AnySource:
+    return reading.source_of_parts(table.store, schema, table.manifest.parts)
+
+
+def _forget(_number: int, _rows: pa.Table) -> None:
+    """Write no rows: only their figures are wanted."""
 
 
 def _staged(run: Run, policy: Policy, held: ExitStack) -> StagedNames | None:
@@ -283,7 +295,6 @@ class NamedNow:
     in_no_commit: AnySource | None
 
 
-@surfacing_errors()
 def named_now(
     run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, plan: AnySource
 ) -> NamedNow:
@@ -306,26 +317,35 @@ def named_now(
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
         CorruptTableError: If a table of a retained commit is damaged.
     """
-    hashes = sf.xxhash64("address").alias("address_hash")
-    dated = frame_of(run.spark, plan.here(run.options.read_threads), spark_type(plan.schema))
-    listed = dated.select(
-        "address",
-        sf.lit(0).cast("long").alias("size_bytes"),
-        "last_modified",
-        sf.lit("").alias("slice"),
-        hashes,
+    target = rows_aside.target_of(run, _ADDRESSES)
+    names = _AllNames.read(run, policy, commits, read)
+    sources = {"plan": plan.through(HASHED, staged_names.with_hashes)}
+    judged = names.judged(sources, _named_again, _ADDRESSES, partial(_put_named, target))
+    committed, others = (
+        rows_aside.source_of(run, _ADDRESSES, [each for of, each in judged.done if of == kind])
+        for kind in (_BY_RULES, _IN_NO_COMMIT)
     )
-    with _all_names(run, policy, commits, read) as names:
-        found = map_counted(
-            _compared(names.entries, listed), _ADDRESSES, partial(_name_again, names.orders(None))
-        ).localCheckpoint()
-        rows, _, figures = counted(found)
-        names.require_all(run, figures["entries"])
-        in_no_commit = None
-        if staged_names.are_asked_for(policy) and not names.judge.unread:
-            left = listed.join(names.entries, on="address_hash", how="left_anti")
-            in_no_commit = source_of(left.select("address").localCheckpoint(), _ADDRESSES)
-        return NamedNow(source_of(rows, _ADDRESSES), in_no_commit)
+    is_asked = staged_names.are_asked_for(policy) and not judged.judge.unread
+    return NamedNow(committed, others if is_asked else None)
+
+
+def _put_named(target: Target, number: int, rows: pa.Table) -> tuple[int, Receipt]:
+    return number % 2, rows_aside.put(target, number, rows)
+
+
+@dataclass(frozen=True)
+class _Judged(Generic[Done]):
+    """What became of objects that met their names.
+
+    Attributes:
+        found: What the rules name.
+        judge: Who judged them last.
+        done: What the work on them gave.
+    """
+
+    found: Found
+    judge: Judge
+    done: Sequence[Done]
 
 
 @dataclass(frozen=True)
@@ -333,102 +353,126 @@ class _AllNames:
     """Every name that any commit gives to an object of the namespace.
 
     Attributes:
-        entries: Columns of `history.ENTRIES`, held by the executors.
-        count: Their number.
-        wanted: Entries that the ranges have by their metaranges.
-        judge: Compares names with the rules.
-        held: Holds.
+        run: The run.
+        reader: Reads the server's tables.
         past: What commits did to ranges.
-        figures: What was read.
+        orders: Orders for kernels, if every range can be read.
     """
 
-    entries: DataFrame
-    count: int
-    wanted: int
-    judge: Judge
-    held: Holds
+    run: Run
+    reader: TableReader
     past: history.History
-    figures: Counter[str]
+    orders: _Orders
 
-    def orders(self, target: Target | None) -> _Orders:
-        """Return what every task needs."""
-        staged_judge = StagedJudge.of(self.judge.policy, self.held, self.judge.instant)
-        return _Orders(self.judge, staged_judge, self.judge.policy, self.held, target)
+    @classmethod
+    def read(
+        cls, run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, *, scans: int = 0
+    ) -> _AllNames:
+        """Read what every commit did to ranges.
 
-    def require_all(self, run: Run, compared: int) -> None:
-        """Refuse if entries got lost between their ranges and their comparison with objects.
+        Args:
+            run: The run.
+            policy: The document.
+            commits: Table 3 of the mark.
+            read: Refs and holds.
+            scans: As in `_Orders`.
+
+        Raises:
+            IncompleteReadError: If the refs were not read from a dump.
+        """
+        if read.dump is None:
+            raise IncompleteReadError(
+                f"repository {run.repository.id}: its refs could only be walked, and a walk does "
+                "not show the commits that nothing leads to any more, which may have introduced an "
+                "object",
+                "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, or set policies = "
+                '"off" for the repository.',
+            )
+        graph = Graph.of(read.refs)
+        reader = TableReader.of(run, tables_prefix(run))
+        bits = _bits(run, graph, read, commits)
+        metaranges = [read.refs.commits[id_].metarange_id for id_ in graph.ids]
+        runs = sightings.stored(run)
+        gone = sightings.gone_since(graph, runs)
+        past = history.read_history(run, reader, graph, metaranges, bits=bits, gone=gone)
+        seen = [each.heads for each in reversed(runs) if each.heads is not None]
+        main_lines = lines(
+            graph,
+            {branch.id: branch.commit_id for branch in read.refs.branches},
+            default_branch=run.repository.default_branch,
+            branch_order=policy.branch_order,
+            seen=seen[:_RUNS],
+        )
+        judge = Judge(policy, graph, main_lines, past.changes, past.unread, instant_of(run))
+        staged_judge = StagedJudge.of(policy, read.holds, judge.instant)
+        return cls(run, reader, past, _Orders(judge, staged_judge, read.holds, scans))
+
+    def judged(
+        self,
+        sources: Mapping[str, AnySource],
+        kernel: Callable[[_Orders, Mapping[str, pa.Table]], Sent[Found]],
+        schema: pa.Schema,
+        work: Callable[[int, pa.Table], Done],
+    ) -> _Judged[Done]:
+        """Let objects meet their names, of which each range is read once, and judge them.
+
+        A range that cannot be read may give any object a name. Which ones those are is known once
+        all of them were read. So if there are such ranges, everything is judged anew.
+
+        Args:
+            sources: Whatever meets the entries of all ranges, by the hashes of addresses.
+            kernel: Judges a bucket.
+            schema: As for `Exchange`.
+            work: As for `Exchange`.
+
+        Raises:
+            IncompleteReadError: If rows got lost between their reading and their comparison.
+        """
+        run, unread = self.run, set[int]()
+        while True:
+            orders = self._orders_without(unread)
+            entries = history.entries_of(run, self.reader, self.past, unread)
+            receipts, done = Exchange(
+                {"entries": entries, **sources}, partial(kernel, orders), schema, work
+            ).run(lambda: run.spark, threads=run.options.read_threads)
+            found = Found()
+            for receipt in receipts:
+                found.merge(receipt)
+            if found.unread <= unread:
+                self._require_all(found, sources)
+                return _Judged(found, orders.judge, done)
+            unread |= found.unread
+
+    def _orders_without(self, unread: AbstractSet[int]) -> _Orders:
+        """Return the orders, if commits that introduced some ranges count as unread."""
+        introduced = (
+            commit for number in unread for commit in self.past.changes[number].introduced
+        )
+        commits = tuple(sorted({*self.past.unread, *introduced}))
+        return replace(self.orders, judge=replace(self.orders.judge, unread=commits))
+
+    def _require_all(self, found: Found, sources: Mapping[str, AnySource]) -> None:
+        """Refuse if rows got lost between their reading and their comparison with objects.
 
         Raises:
             IncompleteReadError: With the numbers.
         """
-        read, outside = self.figures["entries"], self.figures["outside"]
-        if read != self.wanted or not compared == self.count == self.wanted - outside:
-            raise IncompleteReadError(
-                f"repository {run.repository.id}: {read} of {self.wanted} entries of all commits "
-                f"were read, {outside} of them lie outside, and {compared} of {self.count} others "
-                "came out of their comparison",
-                "Run again; if it stays, report it with this text and Spark's version.",
-            )
-
-
-@contextmanager
-def _all_names(
-    run: Run, policy: Policy, commits: StoredTable, read: ReadCommits
-) -> Iterator[_AllNames]:
-    """Read the tables of all commits, each range once.
-
-    One shuffle of all entries by their object's hash brings the names of an object together. The
-    driver holds a row for each distinct range and each change of one.
-    """
-    if read.dump is None:
-        raise IncompleteReadError(
-            f"repository {run.repository.id}: its refs could only be walked, and a walk does not "
-            "show the commits that nothing leads to any more, which may have introduced an object",
-            "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, or set policies = "
-            '"off" for the repository.',
-        )
-    graph = Graph.of(read.refs)
-    reader = TableReader.of(run, tables_prefix(run))
-    bits = _bits(run, graph, read, commits)
-    metaranges = [read.refs.commits[id_].metarange_id for id_ in graph.ids]
-    runs = sightings.stored(run)
-    gone = sightings.gone_since(graph, runs)
-    past = history.read_history(run, reader, graph, metaranges, bits=bits, gone=gone)
-    entries = history.read_entries(run, reader, past).persist()
-    try:
-        rows, count, figures = counted(entries)
-        unread = [int(name.removeprefix("unread/")) for name in figures if "/" in name]
-        judge = _judge_of(run, policy, graph, read, runs=runs, past=past, unread=unread)
-        wanted = sum(count for _, count, _ in past.ranges) - sum(
-            past.ranges[number][1] for number in unread
-        )
-        yield _AllNames(rows, count, wanted, judge, read.holds, past, figures)
-    finally:
-        entries.unpersist()
-
-
-def _judge_of(
-    run: Run,
-    policy: Policy,
-    graph: Graph,
-    read: ReadCommits,
-    *,
-    runs: Sequence[sightings.Sighting],
-    past: history.History,
-    unread: Sequence[int],
-) -> Judge:
-    """Make the judge of a run; ranges that could not be read make their commits unread."""
-    seen = [each.heads for each in reversed(runs) if each.heads is not None]
-    main_lines = lines(
-        graph,
-        {branch.id: branch.commit_id for branch in read.refs.branches},
-        default_branch=run.repository.default_branch,
-        branch_order=policy.branch_order,
-        seen=seen[:_RUNS],
-    )
-    introduced = (commit for number in unread for commit in past.changes[number].introduced)
-    unread_commits = tuple(sorted({*past.unread, *introduced}))
-    return Judge(policy, graph, main_lines, past.changes, unread_commits, instant_of(run))
+        came = [
+            ("ranges of all commits", found.ranges, len(self.past.ranges)),
+            ("entries of all commits", found.came["entries"] - found.ranges, found.inside),
+            *(
+                (f"rows of `{name}`", found.came[name], sources[name].rows)
+                for name in _WHOLE
+                if name in sources
+            ),
+        ]
+        for what, some, of in came:
+            if some != of:
+                raise IncompleteReadError(
+                    f"repository {self.run.repository.id}: {some} of {of} {what} came out of their "
+                    "comparison with objects",
+                    "Run again; if it stays, report it with this text and Spark's version.",
+                )
 
 
 def instant_of(run: Run) -> int:
@@ -460,167 +504,149 @@ def _bits(run: Run, graph: Graph, read: ReadCommits, commits: StoredTable) -> li
     ]
 
 
-def _listed(spark: SparkSession, mark: Mark) -> DataFrame:
-    """Return the objects that a mark may consider and that are not staged."""
-    staged = mark.uncommitted.frame(spark, ["address_hash"])
-    return _candidates(spark, mark).join(staged, on="address_hash", how="left_anti")
+def _candidates(batches: Batches) -> Batches:
+    for batch in batches:
+        may_go = pc.equal(batch.column("standing"), rule.CANDIDATE)
+        yield batch.filter(may_go).select(_LISTED.names)
 
 
-def _candidates(spark: SparkSession, mark: Mark) -> DataFrame:
-    columns = [*_LISTED, "address_hash"]
-    listed = mark.slices.frame(spark, [*columns, "standing"])
-    return listed.where(sf.col("standing") == rule.CANDIDATE).select(*columns)
+def _named(orders: _Orders, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+    """Find what the rules name of listed objects: columns of `schemas.POLICY_EXPIRATIONS`."""
+    found, entries = _begun(bucket)
+    listed = bucket["listed"]
+    is_staged = _meets(listed, bucket["staged"])
+    due = [
+        *_due(orders, found, entries, listed.filter(pc.invert(is_staged))),
+        *_due_staged(orders, bucket, entries, listed.filter(is_staged)),
+    ]
+    rows = [_row(orders.judge.policy, why, one) for one, why in due]
+    for row in rows:
+        found.add(row)
+    named = pa.Table.from_pylist(rows, schema=schemas.POLICY_EXPIRATIONS)
+    return Sent(found, {rows_aside.place_of(listed): named})
 
 
-def _staged_objects(mark: Mark, names: DataFrame, entries: DataFrame) -> DataFrame:
-    """Return the objects that a mark may consider, that were staged for it, and in no commit.
+def _named_again(orders: _Orders, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+    """Find what the rules name of a plan by names in commits, and what no commit has: addresses."""
+    found, entries = _begun(bucket)
+    plan = bucket["plan"]
+    named = [{"address": one["address"]} for one, _ in _due(orders, found, entries, plan)]
+    in_no_commit = plan.filter(pc.invert(_meets(plan, entries))).select(_ADDRESSES.names)
+    place = 2 * rows_aside.place_of(plan)
+    return Sent(
+        found,
+        {
+            place + _BY_RULES: pa.Table.from_pylist(named, schema=_ADDRESSES),
+            place + _IN_NO_COMMIT: in_no_commit,
+        },
+    )
+
+
+def _begun(bucket: Mapping[str, pa.Table]) -> tuple[Found, pa.Table]:
+    """Count the rows of a bucket, and return its entries without the rows of whole ranges."""
+    rows = bucket["entries"]
+    is_range = rows["path"].is_null()
+    inside = rows["inside"].filter(is_range)
+    is_read = pc.not_equal(inside, history.UNREAD)
+    found = Found(
+        came=Counter({name: table.num_rows for name, table in bucket.items()}),
+        ranges=len(inside),
+        inside=pc.sum(inside.filter(is_read)).as_py() or 0,
+        unread=set(rows["range"].filter(is_range).filter(pc.invert(is_read)).to_pylist()),
+    )
+    return found, rows.filter(pc.invert(is_range))
+
+
+def _meets(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
+    """Say of each row whether others have its hash."""
+    return pc.is_in(rows["address_hash"], others["address_hash"].combine_chunks())
+
+
+def _due(
+    orders: _Orders, found: Found, entries: pa.Table, listed: pa.Table
+) -> Iterator[tuple[dict[str, Any], Due]]:
+    """Yield the objects that rules take by all their names in commits, and the last of those."""
+    names = names_in_commits(entries, listed)
+    for of in names.values():
+        for entry in of:
+            for _, branch in orders.judge.names_of(entry):
+                found.names["undecided" if branch is None else "placed"] += 1
+    yield from _taken(orders, listed.filter(_meets(listed, entries)), names, orders.judge.due)
+
+
+def names_in_commits(entries: pa.Table, objects: pa.Table) -> dict[int, list[Entry]]:
+    """Bring together all names that commits give to each of some objects.
+
+    A hash that two objects share gives each the names of both, which can only keep them.
+
+    Args:
+        entries: Columns of `history.ENTRIES`, none of them the row of a range.
+        objects: Column address_hash.
+    """
+    paths = (
+        entries.filter(_meets(entries, objects))
+        .group_by(["address_hash", "path"])
+        .aggregate([("modified", "max"), ("range", "distinct")])
+        .sort_by([("address_hash", "ascending"), ("path", "ascending")])
+    )
+    found: dict[int, list[Entry]] = {}
+    for row in paths.to_pylist():
+        entry = Entry(row["path"], row["modified_max"], tuple(sorted(row["range_distinct"])))
+        found.setdefault(row["address_hash"], []).append(entry)
+    return found
+
+
+def _due_staged(
+    orders: _Orders, bucket: Mapping[str, pa.Table], entries: pa.Table, listed: pa.Table
+) -> Iterator[tuple[dict[str, Any], Due]]:
+    """Yield the objects in no commit that were staged for the mark, and that rules take.
 
     An entry of any commit, also one that the mark alone knows, leaves an object to other rules. An
     object with fewer names now than entries then is left out, too: nobody knows the others. The
     mark read what is staged by diffs, whose rows have no date, and by the server's scans. So an
     error of the staging store, which may hide an entry from one reading, keeps the object (safety
     30).
-
-    Args:
-        mark: Tables 1 to 4.
-        names: Columns of `schemas.STAGED_NAMES`.
-        entries: Columns of `history.ENTRIES`.
-
-    Returns:
-        A row for each hash: columns names, entries (0), listed and staged, its staged names.
     """
-    spark = names.sparkSession
-    name = sf.struct("branch", "path", "modified")
-    by_object = names.groupBy("address_hash").agg(
-        sf.sort_array(sf.collect_set(name)).alias("names")
+    # A table that cannot be read may have any object.
+    if "names" not in bucket or orders.judge.unread:
+        return
+    listed = listed.filter(pc.starts_with(listed["address"], "data/"))
+    for committed in (entries, bucket["committed"]):
+        listed = listed.filter(pc.invert(_meets(listed, committed)))
+    staged = bucket["staged"].filter(_meets(bucket["staged"], listed))
+    in_scan = staged["created_at"].is_valid()
+    in_diffs, in_scans = (
+        Counter(staged.filter(some)["address_hash"].to_pylist())
+        for some in (pc.invert(in_scan), in_scan)
     )
-    scans = len(set(StagedFigures.of(mark.uncommitted.manifest).server_runs))
-    in_scan = sf.col("created_at").isNotNull()
-    known = (
-        mark.uncommitted.frame(spark, ["address_hash", "created_at"])
-        .groupBy("address_hash")
-        .agg(sf.count_if(~in_scan).alias("in_diffs"), sf.count_if(in_scan).alias("in_scans"))
-        .join(by_object, on="address_hash", how="inner")
-        .where(sf.size("names") >= sf.col("in_diffs"))
-        .where(sf.size("names") * scans >= sf.col("in_scans"))
-    )
-    listed = _candidates(spark, mark).where(sf.col("address").startswith("data/"))
-    listed = listed.join(known, on="address_hash", how="left_semi")
-    for committed in (entries, mark.committed.frame(spark, ["address_hash"])):
-        listed = listed.join(committed, on="address_hash", how="left_anti")
-    return (
-        _by_hash(listed)
-        .join(known, on="address_hash", how="inner")
-        .select(
-            sf.lit(None).cast(_NAMES).alias("names"),
-            sf.lit(0).cast("long").alias("entries"),
-            "listed",
-            sf.col("names").cast(_STAGED).alias("staged"),
-        )
-    )
+    names = {
+        hash_: of
+        for hash_, of in staged_names.names_of_objects(
+            bucket["names"], listed["address_hash"]
+        ).items()
+        if len(of) >= in_diffs[hash_] and len(of) * orders.scans >= in_scans[hash_]
+    }
+    yield from _taken(orders, listed, names, orders.staged_judge.due)
 
 
-def _by_hash(listed: DataFrame) -> DataFrame:
-    return listed.groupBy("address_hash").agg(sf.collect_list(sf.struct(*_LISTED)).alias("listed"))
-
-
-def _compared(entries: DataFrame, listed: DataFrame) -> DataFrame:
-    """Bring together the names of each object and what is listed under its hash.
-
-    A hash that two objects share gives each the names of both, which can only keep them.
-    """
-    paths = entries.groupBy("address_hash", "path").agg(
-        sf.max("modified").alias("modified"),
-        sf.sort_array(sf.collect_set("range")).alias("ranges"),
-        sf.count("*").alias("entries"),
-    )
-    objects = paths.groupBy("address_hash").agg(
-        sf.sort_array(sf.collect_list(sf.struct("path", "modified", "ranges"))).alias("names"),
-        sf.sum("entries").alias("entries"),
-    )
-    return objects.join(_by_hash(listed), on="address_hash", how="left").select(
-        "names", "entries", "listed"
-    )
-
-
-def _judge(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Found:
-    """Judge the objects of a partition; runs on an executor."""
-    found = Found()
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            found.entries += int(sum(batch.column("entries").to_pylist()))
-            named = list(_named_in(orders, found, batch))
-            if named:
-                yield pa.RecordBatch.from_pylist(named, schema=schemas.POLICY_EXPIRATIONS)
-
-    if orders.target is None:
-        for _ in rows():
-            pass
-    else:
-        found.receipts.append(writing.write_parts(orders.target, number, rows()))
-    return found
-
-
-def _name_again(
-    orders: _Orders, batches: Iterator[pa.RecordBatch], figures: Counter[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the addresses that are named; runs on an executor."""
-    found = Found()
-    for batch in batches:
-        figures["entries"] += int(sum(batch.column("entries").to_pylist()))
-        addresses = [row["address"] for row in _named_in(orders, found, batch)]
-        yield pa.record_batch([pa.array(addresses, pa.string())], schema=_ADDRESSES)
-
-
-def _named_in(orders: _Orders, found: Found, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch's objects that are named."""
-    listed = batch.filter(batch.column("listed").is_valid())
-    for row in listed.to_pylist():
-        if row.get("staged"):
-            yield from _named_staged(orders, found, row["staged"], row["listed"])
-        else:
-            yield from _named(orders, found, row["names"], row["listed"])
-
-
-def _named(
-    orders: _Orders, found: Found, names: list[dict[str, Any]], listed: list[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    entries = [Entry(each["path"], each["modified"], tuple(each["ranges"])) for each in names]
-    for entry in entries:
-        for _, branch in orders.judge.names_of(entry):
-            found.names["undecided" if branch is None else "placed"] += 1
-    yield from _due(orders, found, partial(orders.judge.due, entries), listed)
-
-
-def _named_staged(
-    orders: _Orders, found: Found, names: list[dict[str, Any]], listed: list[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    judge = partial(orders.staged_judge.due, [staged_names.StagedName(**name) for name in names])
-    yield from _due(orders, found, judge, listed)
-
-
-def _due(
+def _taken(
     orders: _Orders,
-    found: Found,
-    judge: Callable[[int], Due | None],
-    listed: list[dict[str, Any]],
-) -> Iterator[dict[str, Any]]:
-    for one in listed:
-        due = judge(micros(one["last_modified"].astimezone(UTC)))
-        if due is None:
-            continue
-        held = orders.held.protecting(pa.array([one["address"]], pa.string()))
-        if held[0].as_py():
-            continue
-        row = _row(orders.policy, due, one)
-        found.add(row)
-        yield row
+    listed: pa.Table,
+    names: Mapping[int, Sequence[Name]],
+    judge: Callable[[Sequence[Name], int], Due | None],
+) -> Iterator[tuple[dict[str, Any], Due]]:
+    """Yield the objects that are due under all their names, and that no hold keeps."""
+    free = listed.filter(pc.invert(orders.held.protecting(listed["address"].combine_chunks())))
+    for one in free.to_pylist():
+        of = names.get(one["address_hash"])
+        due = None if of is None else judge(of, micros(one["last_modified"]))
+        if due is not None:
+            yield one, due
 
 
 def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        **one,
+        **{name: one[name] for name in ("address", "size_bytes", "last_modified", "slice")},
         "path": due.path,
         "branch": due.branch,
         "action": due.action,
@@ -630,51 +656,43 @@ def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _facts(
-    policy: Policy, found: Found, names: _AllNames, staged: StagedNames | None
-) -> Mapping[str, Any]:
-    judge, past, figures = names.judge, names.past, names.figures
-    objects, size = found.total
-    return {
-        "policy_objects": objects,
-        "policy_bytes": size,
-        "by_rule": [
-            [
+def _figures(
+    judged: _Judged[Any], past: history.History, staged: StagedNames | None
+) -> NamedFigures:
+    found, judge = judged.found, judged.judge
+    objects, size_bytes = found.total
+    return NamedFigures(
+        policy_objects=objects,
+        policy_bytes=size_bytes,
+        by_rule=tuple(
+            (
                 number,
                 each.prefix,
                 sum(n for (of, _), n in found.objects.items() if of == number),
                 sum(n for (of, _), n in found.size_bytes.items() if of == number),
-            ]
-            for number, each in enumerate(policy.rules, start=1)
-        ],
-        "by_branch": [
-            [number, branch, found.objects[number, branch], found.size_bytes[number, branch]]
+            )
+            for number, each in enumerate(judge.policy.rules, start=1)
+        ),
+        by_branch=tuple(
+            (number, branch, found.objects[number, branch], found.size_bytes[number, branch])
             for number, branch in sorted(found.objects)
-        ],
-        "largest": {
-            str(number): [list(row) for row in rows] for number, rows in found.largest.items()
-        },
-        "newest": {
-            str(number): [list(row) for row in rows] for number, rows in found.newest.items()
-        },
-        "names_placed": found.names["placed"],
-        "names_undecided": found.names["undecided"],
-        "entries": figures["entries"],
-        "ranges": len(past.ranges),
-        "metaranges_read": past.metaranges,
-        "commits": len(judge.graph.ids),
-        "unread_commits": [judge.graph.ids[commit] for commit in judge.unread[:NAMED]],
-        "unread": len(judge.unread),
-        **({} if staged is None else _staged_facts(found, staged)),
-    }
-
-
-def _staged_facts(found: Found, staged: StagedNames) -> Mapping[str, Any]:
-    return {
-        "staged_names": staged.count,
-        "staged_problem": staged.problem,
-        "staged_by_rule": [
-            [number, objects, found.staged_bytes[number]]
+        ),
+        largest={str(number): tuple(rows) for number, rows in found.largest.items()},
+        newest={str(number): tuple(rows) for number, rows in found.newest.items()},
+        names_placed=found.names["placed"],
+        names_undecided=found.names["undecided"],
+        entries=past.entries(found.unread),
+        ranges=len(past.ranges),
+        metaranges_read=past.metaranges,
+        commits=len(judge.graph.ids),
+        unread_commits=tuple(judge.graph.ids[commit] for commit in judge.unread[:NAMED]),
+        unread=len(judge.unread),
+        staged_names=None if staged is None else staged.count,
+        staged_problem=None if staged is None else staged.problem,
+        staged_by_rule=None
+        if staged is None
+        else tuple(
+            (number, objects, found.staged_bytes[number])
             for number, objects in sorted(found.staged.items())
-        ],
-    }
+        ),
+    )

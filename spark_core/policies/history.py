@@ -9,8 +9,9 @@ tell.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from spark_core import graveler
 from spark_core.addresses.collectable import may_be_own
@@ -27,34 +27,30 @@ from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.policies.due import RETAINED, Changes
 from spark_core.policies.names import Graph
 from spark_core.policies.sightings import Gone
-from spark_core.records import reading
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.ranges import TableReader
 from spark_core.run import Run
-from spark_core.spark.tasks import interleaved, read_counted, run_tasks
+from spark_core.spark.exchange import Batches, Source
+from spark_core.spark.tasks import interleaved, run_tasks
 
-# An entry of a range, as executors give it.
+# An entry of a range, or a range of which all entries are there.
 ENTRIES = pa.schema(
     [
         # Hash of the object that the entry keeps: see `mark.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
-        pa.field("path", pa.binary(), nullable=False),
+        # Null in the row of a range.
+        pa.field("path", pa.binary()),
         # Its date in microseconds since 1970.
         pa.field("modified", pa.int64(), nullable=False),
         # Number of the range in `History.changes`.
         pa.field("range", pa.int32(), nullable=False),
+        # Only in the row of a range: how many of its entries lie inside; `UNREAD` if nobody knows.
+        pa.field("inside", pa.int32()),
     ]
 )
+UNREAD = -1
 
-# A distinct range that a task met: its id and count, its first key, and the bits of its commits.
-_RANGES = pa.schema(
-    [
-        pa.field("range_id", pa.string(), nullable=False),
-        pa.field("count", pa.int64(), nullable=False),
-        pa.field("min_key", pa.binary(), nullable=False),
-        pa.field("bits", pa.int32(), nullable=False),
-    ]
-)
+# A distinct range that a task met: its id and count, and its first key.
 _RANGE = tuple[str, int, bytes]
 Ranges = Mapping[str, _RANGE]
 
@@ -115,6 +111,23 @@ class History:
     changes: Sequence[Changes]
     unread: tuple[int, ...]
     metaranges: int
+
+    def entries(self, unread: AbstractSet[int]) -> int:
+        """Return how many entries the ranges have, but those that cannot be read."""
+        return sum(
+            count for number, (_, count, _) in enumerate(self.ranges) if number not in unread
+        )
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A range for a task to read."""
+
+    number: int
+    range_id: str
+    count: int
+    is_retained: bool
+    is_unread: bool
 
 
 def read_history(
@@ -262,40 +275,36 @@ def _ranges(reader: TableReader, metarange_id: str) -> Ranges | None:
     return {range_[0]: range_ for range_ in zip(*columns, strict=True)}
 
 
-def read_entries(run: Run, reader: TableReader, history: History) -> DataFrame:
-    """Return every entry of every range that lies in the namespace, with the tasks' figures.
+def entries_of(
+    run: Run, reader: TableReader, history: History, unread: AbstractSet[int] = frozenset()
+) -> Source[Any]:
+    """Return every entry of every range that lies in the namespace, and a row for each range.
 
     Args:
         run: The run.
         reader: What executors read with.
         history: Its ranges.
+        unread: Numbers of ranges that cannot be read, and are not asked for again.
 
     Returns:
-        Columns of `ENTRIES`, as `read_counted` gives them. Figures: `entries` read, `outside` of
-        them; `unread/N` for the range with the number N that cannot be read.
+        Columns of `ENTRIES`.
     """
     rows = [
-        (number, range_id, count, bool(changes.bits & RETAINED))
+        _Range(number, range_id, count, bool(changes.bits & RETAINED), number in unread)
         for number, ((range_id, count, _), changes) in enumerate(
             zip(history.ranges, history.changes, strict=True)
         )
     ]
-    return read_counted(
-        run.spark,
-        ENTRIES,
-        _dealt(rows, run.options.range_partitions),
-        partial(_read_entries, reader),
-    )
+    tasks = _dealt(rows, run.options.range_partitions)
+    return Source(ENTRIES, tasks, history.entries(unread) + len(rows), partial(_read, reader))
 
 
-def _dealt(
-    rows: Sequence[tuple[int, str, int, bool]], at_most: int
-) -> list[tuple[tuple[int, str, int, bool], ...]]:
+def _dealt(rows: Sequence[_Range], at_most: int) -> list[tuple[_Range, ...]]:
     """Deal ranges out to tasks by files and entries; neighbours, often alike, stay together."""
     if not rows:
         return []
     weights = np.maximum(
-        np.array([row[2] for row in rows]) / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK
+        np.array([row.count for row in rows]) / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK
     )
     count = min(int(np.ceil(weights.sum())), at_most)
     ends = np.searchsorted(
@@ -305,35 +314,33 @@ def _dealt(
     return [tuple(rows[begin:end]) for begin, end in pairwise(bounds)]
 
 
-def _read_entries(
-    reader: TableReader, rows: Sequence[tuple[int, str, int, bool]], figures: Counter[str]
-) -> Iterator[pa.RecordBatch]:
-    counted: list[tuple[int, int]] = []
-    unread: list[int] = []
-
-    def read(row: tuple[int, str, int, bool]) -> Iterator[pa.RecordBatch]:
-        number, range_id, count, is_retained = row
-        try:
-            found = graveler.read_dated_range(
-                reader.read(range_id),
-                name=reader.name(range_id),
-                expected_count=count,
-                expected_id=range_id,
-            )
-        except (CorruptTableError, NotFoundError):
-            if is_retained:
-                raise
-            unread.append(number)
-            return
-        entries = _inside(reader, number, found)
-        counted.append((found.num_rows, found.num_rows - entries.num_rows))
-        yield entries
+def _read(reader: TableReader, rows: Sequence[_Range]) -> Batches:
+    def read(row: _Range) -> Batches:
+        found = _entries(reader, row)
+        if found is not None:
+            yield found
+        told = UNREAD if found is None else found.num_rows
+        yield pa.record_batch([[row.number], [None], [0], [row.number], [told]], schema=ENTRIES)
 
     yield from interleaved(rows, read, threads=reader.threads)
-    figures.update(
-        entries=sum(read for read, _ in counted), outside=sum(outside for _, outside in counted)
-    )
-    figures.update({f"unread/{number}": 1 for number in unread})
+
+
+def _entries(reader: TableReader, row: _Range) -> pa.RecordBatch | None:
+    """Read the entries of a range; None if it cannot be read."""
+    if row.is_unread:
+        return None
+    try:
+        found = graveler.read_dated_range(
+            reader.read(row.range_id),
+            name=reader.name(row.range_id),
+            expected_count=row.count,
+            expected_id=row.range_id,
+        )
+    except (CorruptTableError, NotFoundError):
+        if row.is_retained:
+            raise
+        return None
+    return _inside(reader, row.number, found)
 
 
 def _inside(reader: TableReader, number: int, found: pa.RecordBatch) -> pa.RecordBatch:
@@ -354,11 +361,7 @@ def _inside(reader: TableReader, number: int, found: pa.RecordBatch) -> pa.Recor
             found.column("path"),
             pc.max_element_wise(modified, pa.scalar(0, pa.int64())),
             pa.repeat(pa.scalar(number, pa.int32()), found.num_rows),
+            pa.nulls(found.num_rows, pa.int32()),
         ],
         schema=ENTRIES,
     )
-
-
-def is_small(history: History) -> bool:
-    """Say whether the driver may hold the entries of all ranges."""
-    return sum(count for _, count, _ in history.ranges) <= reading.DRIVER_ROWS

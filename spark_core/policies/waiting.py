@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_core.policies.confirmed import CHECK, ConfirmedPolicy, confirmation_of
 from spark_core.policies.versions import Version
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ListedFigures, NamedFigures
 from spark_core.run import Run, RunOptions
 
 
@@ -29,28 +29,26 @@ class Waiting:
     confirmed: ConfirmedPolicy | None = None
 
     @property
-    def facts(self) -> Mapping[str, Any]:
-        """The rules whose objects go, and why the others wait; JSON values only."""
-        goes = [] if self.everything else [n for n in self.shares if n not in self.above]
+    def figures(self) -> Mapping[str, Any]:
+        """The rules whose objects go, and why the others wait: figures by name."""
+        goes = () if self.everything else tuple(n for n in self.shares if n not in self.above)
         who = self.confirmed
         return {
             "takes_rules": goes,
             "waits": self.everything,
-            "above_share": list(self.above),
+            "above_share": tuple(self.above),
             "confirmed_by": None if who is None else who.who,
             "confirmed_at": None if who is None else who.since.isoformat(),
         }
 
 
-def what_waits(
-    run: Run, version: Version, facts: Mapping[str, Any], listing: ListedFigures
-) -> Waiting:
+def what_waits(run: Run, version: Version, named: NamedFigures, listing: ListedFigures) -> Waiting:
     """Say what of a policy waits in a mark.
 
     Args:
         run: The run.
         version: The version that the mark looked at.
-        facts: Figures of what it names.
+        named: Figures of what it names.
         listing: Figures of table 1.
 
     Raises:
@@ -65,15 +63,22 @@ def what_waits(
             f"`lakegc confirm {run.repository.id} {CHECK} --run {run.key}` and mark under a new "
             "run key"
         )
-    shares = shares_of(facts, listing)
+    shares = shares_of(named.by_rule, listing)
     return Waiting(everything, shares, above_limit(shares, run.options, listing), confirmed)
 
 
-def shares_of(facts: Mapping[str, Any], listing: ListedFigures) -> dict[int, float]:
-    """Return the largest share (0 to 1) of the objects or bytes that each rule names, by number."""
+def shares_of(
+    by_rule: Sequence[tuple[int, str | None, int, int]], listing: ListedFigures
+) -> dict[int, float]:
+    """Return the largest share (0 to 1) of the objects or bytes that each rule names, by number.
+
+    Args:
+        by_rule: As in `NamedFigures`.
+        listing: Figures of table 1.
+    """
     return {
         number: max(_share(objects, listing.objects), _share(size, listing.object_bytes))
-        for number, _, objects, size in facts.get("by_rule", ())
+        for number, _, objects, size in by_rule
     }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from spark_core.optimized.base import require_full
 from spark_core.policies.document import Policy
-from spark_core.policies.expirations import Expirations, find
+from spark_core.policies.expirations import find
 from spark_core.records import tables
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ListedFigures, NamedFigures
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 
 
-def what_if(run: Run, policy: Policy) -> Expirations:
+def what_if(run: Run, policy: Policy) -> NamedFigures:
     """Find what a document would take, as of a marked run.
 
     Args:

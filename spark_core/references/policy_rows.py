@@ -17,7 +17,12 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import ExpiredFigures, PolicyFigures, SumFigures
+from spark_core.records.figures import (
+    ExpiredFigures,
+    PolicyExpirationsFigures,
+    PolicyFigures,
+    SumFigures,
+)
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references import rows_aside
@@ -50,23 +55,24 @@ class PolicyRows:
 
     Attributes:
         table: The stored table of everything that the policy names.
+        named: Its figures.
         rules: Numbers of the rules whose objects go.
     """
 
     table: StoredTable
+    named: PolicyExpirationsFigures
     rules: tuple[int, ...]
 
     @property
     def total(self) -> tuple[int, int]:
         """Objects and bytes."""
-        rows = [row for row in self.table.manifest.facts["by_rule"] if row[0] in self.rules]
+        rows = [row for row in self.named.by_rule if row[0] in self.rules]
         return sum(row[2] for row in rows), sum(row[3] for row in rows)
 
     @property
     def staged(self) -> tuple[int, int]:
         """Objects and bytes of those that are staged, which no commit has."""
-        facts = self.table.manifest.facts.get("staged_by_rule", ())
-        rows = [row for row in facts if row[0] in self.rules]
+        rows = [row for row in self.named.staged_by_rule or () if row[0] in self.rules]
         return sum(row[1] for row in rows), sum(row[2] for row in rows)
 
     @property
@@ -97,17 +103,17 @@ class PolicyRows:
 
     def figures(self, left: SumFigures) -> PolicyFigures:
         """Return the figures of the objects that are left to go, from their sums."""
-        facts = self.table.manifest.facts
+        named = self.named
         return PolicyFigures(
             manifest=self.table.manifest.sha256,
-            version=facts["policy_version"],
-            digest=facts["policy_digest"],
+            version=named.policy_version,
+            digest=named.policy_digest,
             rules=self.rules,
             objects=left.expired_objects,
             bytes=left.expired_bytes,
-            set_by=facts["policy_set_by"],
-            confirmed_by=facts["confirmed_by"],
-            confirmed_at=facts["confirmed_at"],
+            set_by=named.policy_set_by,
+            confirmed_by=named.confirmed_by or "",
+            confirmed_at=named.confirmed_at or "",
             by_reason=left.by_reason,
         )
 
@@ -150,8 +156,9 @@ def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
             "attempts of the mark's tables than expired_addresses is to be",
             "Materialize policy_expirations again, then expired_addresses.",
         )
-    rules = tuple(table.manifest.facts.get("takes_rules", ()))
-    return PolicyRows(table, rules) if rules and table.manifest.rows else None
+    named = PolicyExpirationsFigures.of(table.manifest)
+    takes_any = bool(named.takes_rules and table.manifest.rows)
+    return PolicyRows(table, named, named.takes_rules) if takes_any else None
 
 
 def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> None:
@@ -279,4 +286,4 @@ def of_plan(run: Run, expired: StoredTable) -> PolicyRows | None:
             f"{figures.manifest[:12]})",
             "Mark again under a new run key.",
         )
-    return PolicyRows(table, figures.rules)
+    return PolicyRows(table, PolicyExpirationsFigures.of(table.manifest), figures.rules)

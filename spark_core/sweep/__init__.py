@@ -171,7 +171,7 @@ def _noted(
     if rows is None:
         return None
     policy_rows.note_before_deleting(run, expired, rows)
-    digest = rows.table.manifest.facts["policy_digest"]
+    digest = rows.named.policy_digest
     addresses = rows.frame(run).select("address")
     return references_now.ByPolicy(addresses, digest, any_staged=rows.staged[0] > 0)
 

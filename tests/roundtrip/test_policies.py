@@ -4,12 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import holds
+from spark_core import graveler, holds
 from spark_core.errors import ChainError, IncompleteReadError
-from spark_core.policies import document, expirations, versions
+from spark_core.policies import document, expirations, history, versions
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
-from spark_core.records import reading, tables
+from spark_core.records import tables
+from spark_core.spark import exchange
 from tests.support.told_repository import BEGIN, DAY, Told, rule
 
 pytestmark = pytest.mark.spark
@@ -166,6 +167,42 @@ def test_an_expired_table_that_is_missing_leaves_branches_undecided(told):
     assert logs in told.named(rule(None, 1))
 
 
+def test_a_range_of_an_expired_commit_that_is_missing_leaves_branches_undecided(told):
+    """Others were judged before anybody knew of it, and are judged anew."""
+    told.repository.rules(1)
+    told.committed("main", "logs/old")
+    run, _ = told.marked()
+    metarange = _table_of(told, told.repository.branches()["main"]).read_bytes()
+    rows = graveler.read_metarange(metarange, name="x")
+    lost = told.repository.store.folder / "_lakefs" / rows.column("range_id")[0].as_py()
+    told.at(5)
+    told.repository.delete("main", "logs/old")
+    logs = told.committed("main", "logs/a")
+    told.at(9)
+    assert set(told.named(rule("main/", 1))) == {logs}
+    lost.unlink()
+    told.at(10)
+    assert told.named(rule("main/", 1)) == {}
+    run, mark = told.marked()
+    figures = expirations.find(run, Policy((rule(None, 1),)), mark)
+    assert (figures.unread, figures.policy_objects, figures.entries) == (1, 1, 1)
+
+
+def test_entries_that_get_lost_on_their_way_name_nothing(told, monkeypatch):
+    told.committed("main", "logs/a")
+    told.committed("main", "data/a")
+    told.at(9)
+    run, mark = told.marked()
+    read = history._read
+
+    def lossy(reader, rows):
+        yield from (batch for batch in read(reader, rows) if batch.num_rows < 2)
+
+    monkeypatch.setattr(history, "_read", lossy)
+    with pytest.raises(IncompleteReadError, match="1 of 3 entries of all commits came out of"):
+        expirations.find(run, Policy((rule(None, 1),)), mark)
+
+
 def test_without_a_policy_there_is_no_table(told):
     run, mark = told.marked()
     assert expirations.policy_expirations(run, mark) is None
@@ -251,7 +288,7 @@ def test_executors_find_what_the_driver_finds(told, monkeypatch):
     told.at(9)
     here = told.named(rule("main/logs/", 1))
     assert set(here) == set(logs)
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr("spark_core.policies.history._COMMITS_OF_A_TASK", 2)
     monkeypatch.setattr("spark_core.policies.history._RANGES_OF_A_TASK", 2)
     told.at(10)
@@ -269,7 +306,7 @@ def test_the_figures_name_the_largest_and_the_newest_of_each_rule(told):
     told.at(30)
     run, mark = told.marked()
     text = b'{"rules": [{"filter": {"prefix": "main/big/"}, "expiration": {"days": 1}}]}'
-    facts = expirations.find(run, document.parse(text, name="x"), mark).facts
+    facts = expirations.find(run, document.parse(text, name="x"), mark).facts()
     assert [row[3] for row in facts["largest"]["1"]] == [f"big/{n:02d}" for n in range(11, 1, -1)]
     assert [row[3] for row in facts["newest"]["1"]] == [f"big/{n:02d}" for n in range(11, 1, -1)]
     assert facts["by_rule"] == [[1, "main/big/", 12, sum(100 + n for n in range(12))]]

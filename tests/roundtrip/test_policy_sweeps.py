@@ -12,11 +12,12 @@ from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, TransientError, VerdictError
 from spark_core.explain.why import explain
 from spark_core.fates import Fate
-from spark_core.policies import confirmed, expirations, staged_names, versions
+from spark_core.policies import confirmed, staged_names, versions
 from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.report import summary
+from spark_core.spark import exchange
 from spark_core.sweep import quarantine, references_now
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
@@ -521,24 +522,6 @@ def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object
     assert told.repository.lies_there(other)
 
 
-def test_two_objects_of_one_hash_have_the_names_of_both(told):
-    entries = told.spark.createDataFrame(
-        [(7, b"logs/a", 1, 0), (7, b"data/b", 2, 1), (8, b"logs/c", 3, 0)],
-        "address_hash long, path binary, modified long, range int",
-    )
-    listed = told.spark.createDataFrame(
-        [("data/x", 1, BEGIN, "", 7), ("data/y", 1, BEGIN, "", 7), ("data/z", 1, BEGIN, "", 8)],
-        "address string, size_bytes long, last_modified timestamp, slice string, address_hash long",
-    )
-    found = {
-        tuple(sorted(one["address"] for one in row["listed"])): [
-            bytes(name["path"]) for name in row["names"]
-        ]
-        for row in expirations._compared(entries, listed).collect()
-    }
-    assert found == {("data/x", "data/y"): [b"data/b", b"logs/a"], ("data/z",): [b"logs/c"]}
-
-
 def test_a_purge_takes_for_good_what_the_policy_still_names_and_only_that(told):
     options = {"quarantine": True, "quarantine_days": 2}
     first, second = told.committed("main", "logs/a"), told.committed("main", "logs/b")
@@ -659,6 +642,39 @@ def test_a_rule_takes_a_staged_object_only_under_each_of_its_names(told):
 
 def _failing(*_arguments, **_options):
     raise TransientError("the branches cannot be listed", "Run again.")
+
+
+@pytest.mark.deep
+def test_executors_let_go_what_the_driver_lets_go(told, monkeypatch):
+    """What they make of a plan lies in the folder of the policy, and goes with its table."""
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    logs, data = told.committed("main", "logs/a", "data/a")
+    told.committed("main", "logs/b")
+    one, two = staged(told, "main", "tmp/one", "tmp/two")
+    told.at(9)
+    policy(told, UPLOADS, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert len(mark.addresses(run)) == 4
+    linked(told, ("main", "tmp/two"), "main", "kept")
+    linked(told, ("main", "logs/a"), "main", "kept/a")
+    assert kept(run) == {
+        logs: "referenced again: staged",
+        two: "not let go any more: the retention policy does not name it",
+    }
+    assert not told.repository.lies_there(one)
+    folder = told.repository.store.folder / tables.folder(tables.POLICY_EXPIRATIONS, run.key)
+    assert {file.name.split("-")[0] for file in folder.iterdir()} == {
+        "_aside",
+        "_manifest.json",
+        "part",
+    }
+    told.at(20)
+    for file in (told.repository.store.folder / lakegc_keys.ROOT).rglob("*"):
+        os.utime(file, (BEGIN.timestamp(), BEGIN.timestamp()))
+    later, _ = marked(told, keep_runs=1)
+    assert prune_own_tables.keep_house(later).pruned.runs
+    assert {file.name for file in folder.iterdir()} == {"_manifest.json"}
+    assert told.repository.lies_there(data)
 
 
 def test_a_staged_object_that_changed_between_mark_and_sweep_is_kept(told):

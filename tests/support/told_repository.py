@@ -49,8 +49,8 @@ class Told:
         facts = stored.manifest.facts
         assert facts["policy_objects"] == len(rows)
         assert facts["policy_digest"] == policy.digest
-        only_figures = expirations.find(run, policy, mark)
-        assert only_figures.facts == {name: facts[name] for name in only_figures.facts}
+        only_figures = expirations.find(run, policy, mark).facts()
+        assert only_figures == {name: facts[name] for name in only_figures}
         return rows
 
 

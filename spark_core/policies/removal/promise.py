@@ -16,7 +16,7 @@ from spark_core.model import RetentionRules, RunKey
 from spark_core.policies import versions
 from spark_core.policies.document import UNCOMMITTED, Action, Policy, Rule
 from spark_core.records import tables
-from spark_core.records.figures import CommitsFigures
+from spark_core.records.figures import CommitsFigures, PolicyExpirationsFigures
 from spark_core.records.reading import load_table
 from spark_core.run import Run
 
@@ -177,9 +177,10 @@ def _policy_of(run: Run, key: RunKey) -> tuple[tuple[int, Rule], ...]:
     """Return the rules of the policy whose objects went in a run."""
     if not run.store.exists(tables.manifest_key(tables.POLICY_EXPIRATIONS, key)):
         return ()
-    facts = load_table(run.store, tables.POLICY_EXPIRATIONS, key).manifest.facts
-    policy = versions.history(run.store)[facts["policy_version"] - 1].policy
-    return tuple(each for each in _expiring(policy) if each[0] in facts.get("takes_rules", ()))
+    manifest = load_table(run.store, tables.POLICY_EXPIRATIONS, key).manifest
+    named = PolicyExpirationsFigures.of(manifest)
+    policy = versions.history(run.store)[named.policy_version - 1].policy
+    return tuple(each for each in _expiring(policy) if each[0] in named.takes_rules)
 
 
 def _expiring(policy: Policy | None) -> tuple[tuple[int, Rule], ...]:

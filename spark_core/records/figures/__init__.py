@@ -34,6 +34,7 @@ from spark_core.records.figures.listed import (
     ListedFigures,
     PreflightFigures,
 )
+from spark_core.records.figures.policy import NamedFigures, PolicyExpirationsFigures
 from spark_core.records.figures.reference_job import ReferenceFigures, VerifiedFigures
 from spark_core.records.figures.staged import StagedFigures, StagedReadFigures
 from spark_core.records.figures.twins import TwinFigures
@@ -57,6 +58,8 @@ __all__ = [
     "HoldFigures",
     "InventoryFigures",
     "ListedFigures",
+    "NamedFigures",
+    "PolicyExpirationsFigures",
     "PolicyFigures",
     "PreflightFigures",
     "QuarantineFigures",
