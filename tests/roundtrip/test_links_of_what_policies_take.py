@@ -115,6 +115,43 @@ def test_a_hidden_entry_of_a_committed_object_keeps_it_by_the_usual_settings(tol
     assert told.repository.get("dev", "data/b") == b"logs/a"
 
 
+@pytest.mark.parametrize("between", [False, True])
+def test_what_expired_commits_say_of_an_object_that_heads_have_spares_no_question(told, between):
+    """Its entry of the head gives another checksum, and so does the one that hides beside it."""
+    told.repository.rules(1)
+    logs = told.committed("main", "logs/a")
+    told.repository.delete("main", "logs/a")
+    other = told.repository.upload("main", "data/b", b"data/b")
+    checksum = told.repository.stat("main", "data/b")["checksum"]
+    told.repository.stage("main", "logs/b", _physical(told, logs), size_bytes=6, checksum=checksum)
+    told.repository.commit("main")
+
+    def hide():
+        told.repository.stage(
+            "main", "data/b", _physical(told, logs), size_bytes=6, checksum=checksum
+        )
+        assert told.repository.call("GET", "/branches/main/diff")["results"] == []
+        assert told.repository.get("main", "data/b") == b"logs/a"
+
+    told.at(8)
+    if not between:
+        hide()
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert sum(part.rows for part in run.load(tables.COMMITTED_ADDRESSES).manifest.beside)
+    assert mark.addresses(run) == ([logs] if between else [])
+    if between:
+        hide()
+    sweep_only(run)
+    assert told.repository.get("main", "data/b") == b"logs/a"
+    assert told.repository.lies_there(other)
+
+
+def _physical(told, address):
+    return f"{told.repository.namespace}/{address}"
+
+
 def test_a_name_that_a_later_look_of_a_sweep_saw_keeps_the_object(told, monkeypatch):
     """Names took long to read, the branches beside them did not, and were read again."""
     tmp = staged(told, "main", "tmp/x")[0]
