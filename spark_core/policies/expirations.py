@@ -12,7 +12,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -32,7 +31,7 @@ from spark_core.policies.due import AT_HEAD, KEPT, RETAINED, Due, Entry, Judge
 from spark_core.policies.names import Graph, lines, micros
 from spark_core.policies.staged_names import HASHED, StagedJudge, StagedNames
 from spark_core.policies.waiting import what_waits
-from spark_core.records import reading, tables, writing
+from spark_core.records import tables, writing
 from spark_core.records.figures import (
     ListedFigures,
     NamedFigures,
@@ -59,17 +58,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What keeps everything that a policy names, and nothing else.
 UNREADABLE = (ChainError, CorruptTableError, IncompleteReadError)
 _ADDRESSES = pa.schema([schemas.POLICY_EXPIRATIONS.field("address")])
+_SHOWN = ("address", "size_bytes", "last_modified", "slice")
 # Objects that a mark may consider.
-_LISTED = pa.schema(
-    [
-        schemas.NAMESPACE_SLICES.field(name)
-        for name in ("address_hash", "address", "size_bytes", "last_modified", "slice")
-    ]
-)
-_STANDING = _LISTED.append(schemas.NAMESPACE_SLICES.field("standing"))
-_HASHES = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash")])
-# What the mark knows to be staged; rows of diffs have no date.
-_STAGED = _HASHES.append(schemas.UNCOMMITTED_ADDRESSES.field("created_at"))
+_LISTED = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in ("address_hash", *_SHOWN)])
 # What a kernel says of the objects of a plan: rules name it, or no commit has it.
 _BY_RULES, _IN_NO_COMMIT = 0, 1
 # Sources of which every row must come out of its comparison.
@@ -88,8 +79,7 @@ class Found:
         names: Names of listed, old objects: `placed` on a branch, or `undecided`.
         staged: Objects by rule that go although they are staged.
         staged_bytes: Their bytes.
-        came: Rows that came out of their comparison, by source ...
-        ranges: ... and ranges among them.
+        came: Rows that came out of their comparison, by source; ranges apart from entries.
         inside: Entries that those ranges have in the namespace.
         unread: Numbers of the ranges that cannot be read.
     """
@@ -102,7 +92,6 @@ class Found:
     staged: Counter[int] = field(default_factory=Counter)
     staged_bytes: Counter[int] = field(default_factory=Counter)
     came: Counter[str] = field(default_factory=Counter)
-    ranges: int = 0
     inside: int = 0
     unread: set[int] = field(default_factory=set)
 
@@ -130,7 +119,6 @@ class Found:
         self.staged.update(other.staged)
         self.staged_bytes.update(other.staged_bytes)
         self.came.update(other.came)
-        self.ranges += other.ranges
         self.inside += other.inside
         self.unread |= other.unread
 
@@ -147,20 +135,18 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _Orders:
-    """What every kernel needs.
+class _Judges:
+    """What every kernel needs: who compares names with the rules, and holds.
 
     Attributes:
-        judge: Compares the names of committed objects with the rules.
-        staged_judge: The same for staged ones.
+        committed: Compares the names that objects have in commits.
+        staged: Compares those under which they are staged.
         held: Holds.
-        scans: How often the server scanned what is staged, for the mark.
     """
 
-    judge: Judge
-    staged_judge: StagedJudge
+    committed: Judge
+    staged: StagedJudge
     held: Holds
-    scans: int = 0
 
 
 def store_if_asked(run: Run) -> Mapping[str, Any]:
@@ -209,7 +195,7 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
         return None
     where = tables.folder(tables.POLICY_EXPIRATIONS, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.POLICY_EXPIRATIONS)
-    named, receipts = writing.removed_on_failure(target, lambda: _find(run, policy, mark, target))
+    named, receipts = writing.removed_on_failure(target, lambda: find(run, policy, mark, target))
     listing = ListedFigures.of(mark.slices.manifest)
     waiting = what_waits(run, version, named, listing)
     figures = PolicyExpirationsFigures(
@@ -228,7 +214,9 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
     )
 
 
-def find(run: Run, policy: Policy, mark: Mark) -> NamedFigures:
+def find(
+    run: Run, policy: Policy, mark: Mark, target: Target | None = None
+) -> tuple[NamedFigures, Sequence[Receipt]]:
     """Find what the rules of a policy name.
 
     Refs and holds are read anew: what was committed since the mark's tables can only add names.
@@ -237,49 +225,42 @@ def find(run: Run, policy: Policy, mark: Mark) -> NamedFigures:
         run: The run of the mark.
         policy: The document.
         mark: Tables 1 to 4.
+        target: Where the rows are written; None to add them up only.
 
     Raises:
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
         CorruptTableError: If a table of a retained commit is damaged.
     """
-    return _find(run, policy, mark, None)[0]
-
-
-def _find(
-    run: Run, policy: Policy, mark: Mark, target: Target | None
-) -> tuple[NamedFigures, Sequence[Receipt]]:
-    """Do `find`, and write what the rules name; None as `target` only adds it up."""
     with ExitStack() as held:
-        staged = _staged(run, policy, held)
+        staged = None
+        if staged_names.are_asked_for(policy):
+            staged = held.enter_context(staged_names.read_names(run))
         # Behind the staged names, as an entry leaves the staging area when a commit takes it.
         read = read_commits(run, tables_prefix(run))
-        listed = reading.source_of_parts(run.store, _STANDING, mark.slices.manifest.parts)
+        listed = mark.slices.source([*_LISTED.names, "standing"])
         sources: dict[str, AnySource] = {
             "listed": listed.through(_LISTED, _candidates),
-            "staged": _source(mark.uncommitted, _STAGED),
+            "staged": mark.uncommitted.source(["address_hash", "created_at"]),
         }
         if staged is not None and staged.rows is not None:
-            sources |= {"names": staged.rows, "committed": _source(mark.committed, _HASHES)}
+            committed = mark.committed.source(["address_hash"])
+            sources |= {"names": staged.rows, "committed": committed}
         scans = len(set(StagedFigures.of(mark.uncommitted.manifest).server_runs))
-        names = _AllNames.read(run, policy, mark.commits, read, scans=scans)
-        work = _forget if target is None else partial(rows_aside.put, target)
-        judged = names.judged(sources, _named, schemas.POLICY_EXPIRATIONS, work)
-        return _figures(judged, names.past, staged), [each for each in judged.done if each]
-
-
-def _source(table: StoredTable, schema: pa.Schema) -> AnySource:
-    return reading.source_of_parts(table.store, schema, table.manifest.parts)
+        judged = _judged(
+            run,
+            policy,
+            mark.commits,
+            read,
+            sources=sources,
+            kernel=partial(_named, scans),
+            schema=schemas.POLICY_EXPIRATIONS,
+            work=_forget if target is None else partial(rows_aside.put, target),
+        )
+        return _figures(judged, staged), [each for each in judged.done if each]
 
 
 def _forget(_number: int, _rows: pa.Table) -> None:
     """Write no rows: only their figures are wanted."""
-
-
-def _staged(run: Run, policy: Policy, held: ExitStack) -> StagedNames | None:
-    """Read the names of what is staged; None if no rule asks for them."""
-    if not staged_names.are_asked_for(policy):
-        return None
-    return held.enter_context(staged_names.read_names(run))
 
 
 @dataclass(frozen=True)
@@ -318,9 +299,17 @@ def named_now(
         CorruptTableError: If a table of a retained commit is damaged.
     """
     target = rows_aside.target_of(run, _ADDRESSES)
-    names = _AllNames.read(run, policy, commits, read)
     sources = {"plan": plan.through(HASHED, staged_names.with_hashes)}
-    judged = names.judged(sources, _named_again, _ADDRESSES, partial(_put_named, target))
+    judged = _judged(
+        run,
+        policy,
+        commits,
+        read,
+        sources=sources,
+        kernel=_named_again,
+        schema=_ADDRESSES,
+        work=partial(_put_named, target),
+    )
     committed, others = (
         rows_aside.source_of(run, _ADDRESSES, [each for of, each in judged.done if of == kind])
         for kind in (_BY_RULES, _IN_NO_COMMIT)
@@ -335,144 +324,111 @@ def _put_named(target: Target, number: int, rows: pa.Table) -> tuple[int, Receip
 
 @dataclass(frozen=True)
 class _Judged(Generic[Done]):
-    """What became of objects that met their names.
+    """What became of objects that met all their names.
 
     Attributes:
         found: What the rules name.
-        judge: Who judged them last.
-        done: What the work on them gave.
+        judge: Who judged them.
+        past: What commits did to ranges.
+        done: What the work on what is named gave.
     """
 
     found: Found
     judge: Judge
+    past: history.History
     done: Sequence[Done]
 
 
-@dataclass(frozen=True)
-class _AllNames:
-    """Every name that any commit gives to an object of the namespace.
+def _judged(
+    run: Run,
+    policy: Policy,
+    commits: StoredTable,
+    read: ReadCommits,
+    *,
+    sources: Mapping[str, AnySource],
+    kernel: Callable[[_Judges, Mapping[str, pa.Table]], Sent[Found]],
+    schema: pa.Schema,
+    work: Callable[[int, pa.Table], Done],
+) -> _Judged[Done]:
+    """Let objects meet every name that any commit gives them, and judge them.
 
-    Attributes:
+    Each range is read once. One that cannot be read may give any object a name. Which ones those
+    are is known once all of them were read. So if there are such ranges, all is judged anew.
+
+    Args:
         run: The run.
-        reader: Reads the server's tables.
-        past: What commits did to ranges.
-        orders: Orders for kernels, if every range can be read.
+        policy: The document.
+        commits: Table 3 of the mark.
+        read: Refs and holds.
+        sources: The objects, and what else is known of them, by the hashes of addresses.
+        kernel: Judges a bucket.
+        schema: As for `Exchange`.
+        work: As for `Exchange`.
+
+    Raises:
+        IncompleteReadError: If the refs were not read from a dump, or rows got lost between their
+            reading and their comparison.
     """
+    graph = _graph(run, read)
+    reader = TableReader.of(run, tables_prefix(run))
+    runs = sightings.stored(run)
+    past = history.read_history(
+        run,
+        reader,
+        graph,
+        [read.refs.commits[id_].metarange_id for id_ in graph.ids],
+        bits=_bits(run, graph, read, commits),
+        gone=sightings.gone_since(graph, runs),
+    )
+    judge = _judge_of(run, policy, graph, read, runs=runs, past=past)
+    unread = set[int]()
+    while True:
+        judge = replace(judge, unread=past.unread_commits(unread))
+        judges = _Judges(judge, StagedJudge.of(policy, read.holds, judge.instant), read.holds)
+        entries = history.entries_of(run, reader, past, unread)
+        receipts, done = Exchange(
+            {"entries": entries, **sources}, partial(kernel, judges), schema, work
+        ).run(lambda: run.spark, threads=run.options.read_threads)
+        found = Found()
+        for receipt in receipts:
+            found.merge(receipt)
+        if found.unread <= unread:
+            whole = {name: sources[name].rows for name in _WHOLE if name in sources}
+            wanted = {"ranges": len(past.ranges), "entries": found.inside, **whole}
+            rows_aside.require_all(run, found.came, wanted)
+            return _Judged(found, judge, past, done)
+        unread |= found.unread
 
-    run: Run
-    reader: TableReader
-    past: history.History
-    orders: _Orders
 
-    @classmethod
-    def read(
-        cls, run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, *, scans: int = 0
-    ) -> _AllNames:
-        """Read what every commit did to ranges.
-
-        Args:
-            run: The run.
-            policy: The document.
-            commits: Table 3 of the mark.
-            read: Refs and holds.
-            scans: As in `_Orders`.
-
-        Raises:
-            IncompleteReadError: If the refs were not read from a dump.
-        """
-        if read.dump is None:
-            raise IncompleteReadError(
-                f"repository {run.repository.id}: its refs could only be walked, and a walk does "
-                "not show the commits that nothing leads to any more, which may have introduced an "
-                "object",
-                "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, or set policies = "
-                '"off" for the repository.',
-            )
-        graph = Graph.of(read.refs)
-        reader = TableReader.of(run, tables_prefix(run))
-        bits = _bits(run, graph, read, commits)
-        metaranges = [read.refs.commits[id_].metarange_id for id_ in graph.ids]
-        runs = sightings.stored(run)
-        gone = sightings.gone_since(graph, runs)
-        past = history.read_history(run, reader, graph, metaranges, bits=bits, gone=gone)
-        seen = [each.heads for each in reversed(runs) if each.heads is not None]
-        main_lines = lines(
-            graph,
-            {branch.id: branch.commit_id for branch in read.refs.branches},
-            default_branch=run.repository.default_branch,
-            branch_order=policy.branch_order,
-            seen=seen[:_RUNS],
+def _graph(run: Run, read: ReadCommits) -> Graph:
+    if read.dump is None:
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: its refs could only be walked, and a walk does not "
+            "show the commits that nothing leads to any more, which may have introduced an object",
+            "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, or set policies = "
+            '"off" for the repository.',
         )
-        judge = Judge(policy, graph, main_lines, past.changes, past.unread, instant_of(run))
-        staged_judge = StagedJudge.of(policy, read.holds, judge.instant)
-        return cls(run, reader, past, _Orders(judge, staged_judge, read.holds, scans))
+    return Graph.of(read.refs)
 
-    def judged(
-        self,
-        sources: Mapping[str, AnySource],
-        kernel: Callable[[_Orders, Mapping[str, pa.Table]], Sent[Found]],
-        schema: pa.Schema,
-        work: Callable[[int, pa.Table], Done],
-    ) -> _Judged[Done]:
-        """Let objects meet their names, of which each range is read once, and judge them.
 
-        A range that cannot be read may give any object a name. Which ones those are is known once
-        all of them were read. So if there are such ranges, everything is judged anew.
-
-        Args:
-            sources: Whatever meets the entries of all ranges, by the hashes of addresses.
-            kernel: Judges a bucket.
-            schema: As for `Exchange`.
-            work: As for `Exchange`.
-
-        Raises:
-            IncompleteReadError: If rows got lost between their reading and their comparison.
-        """
-        run, unread = self.run, set[int]()
-        while True:
-            orders = self._orders_without(unread)
-            entries = history.entries_of(run, self.reader, self.past, unread)
-            receipts, done = Exchange(
-                {"entries": entries, **sources}, partial(kernel, orders), schema, work
-            ).run(lambda: run.spark, threads=run.options.read_threads)
-            found = Found()
-            for receipt in receipts:
-                found.merge(receipt)
-            if found.unread <= unread:
-                self._require_all(found, sources)
-                return _Judged(found, orders.judge, done)
-            unread |= found.unread
-
-    def _orders_without(self, unread: AbstractSet[int]) -> _Orders:
-        """Return the orders, if commits that introduced some ranges count as unread."""
-        introduced = (
-            commit for number in unread for commit in self.past.changes[number].introduced
-        )
-        commits = tuple(sorted({*self.past.unread, *introduced}))
-        return replace(self.orders, judge=replace(self.orders.judge, unread=commits))
-
-    def _require_all(self, found: Found, sources: Mapping[str, AnySource]) -> None:
-        """Refuse if rows got lost between their reading and their comparison with objects.
-
-        Raises:
-            IncompleteReadError: With the numbers.
-        """
-        came = [
-            ("ranges of all commits", found.ranges, len(self.past.ranges)),
-            ("entries of all commits", found.came["entries"] - found.ranges, found.inside),
-            *(
-                (f"rows of `{name}`", found.came[name], sources[name].rows)
-                for name in _WHOLE
-                if name in sources
-            ),
-        ]
-        for what, some, of in came:
-            if some != of:
-                raise IncompleteReadError(
-                    f"repository {self.run.repository.id}: {some} of {of} {what} came out of their "
-                    "comparison with objects",
-                    "Run again; if it stays, report it with this text and Spark's version.",
-                )
+def _judge_of(
+    run: Run,
+    policy: Policy,
+    graph: Graph,
+    read: ReadCommits,
+    *,
+    runs: Sequence[sightings.Sighting],
+    past: history.History,
+) -> Judge:
+    seen = [each.heads for each in reversed(runs) if each.heads is not None]
+    main_lines = lines(
+        graph,
+        {branch.id: branch.commit_id for branch in read.refs.branches},
+        default_branch=run.repository.default_branch,
+        branch_order=policy.branch_order,
+        seen=seen[:_RUNS],
+    )
+    return Judge(policy, graph, main_lines, past.changes, past.unread, instant_of(run))
 
 
 def instant_of(run: Run) -> int:
@@ -510,27 +466,33 @@ def _candidates(batches: Batches) -> Batches:
         yield batch.filter(may_go).select(_LISTED.names)
 
 
-def _named(orders: _Orders, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
-    """Find what the rules name of listed objects: columns of `schemas.POLICY_EXPIRATIONS`."""
+def _named(scans: int, judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+    """Find what the rules name of listed objects: columns of `schemas.POLICY_EXPIRATIONS`.
+
+    Args:
+        scans: How often the server scanned what is staged, for the mark.
+        judges: Who compares names with the rules.
+        bucket: The rows.
+    """
     found, entries = _begun(bucket)
     listed = bucket["listed"]
     is_staged = _meets(listed, bucket["staged"])
     due = [
-        *_due(orders, found, entries, listed.filter(pc.invert(is_staged))),
-        *_due_staged(orders, bucket, entries, listed.filter(is_staged)),
+        *_due(judges, found, entries, listed.filter(pc.invert(is_staged))),
+        *_due_staged(judges, scans, bucket, entries, listed.filter(is_staged)),
     ]
-    rows = [_row(orders.judge.policy, why, one) for one, why in due]
+    rows = [_row(judges.committed.policy, why, one) for one, why in due]
     for row in rows:
         found.add(row)
     named = pa.Table.from_pylist(rows, schema=schemas.POLICY_EXPIRATIONS)
     return Sent(found, {rows_aside.place_of(listed): named})
 
 
-def _named_again(orders: _Orders, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+def _named_again(judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
     """Find what the rules name of a plan by names in commits, and what no commit has: addresses."""
     found, entries = _begun(bucket)
     plan = bucket["plan"]
-    named = [{"address": one["address"]} for one, _ in _due(orders, found, entries, plan)]
+    named = [{"address": one["address"]} for one, _ in _due(judges, found, entries, plan)]
     in_no_commit = plan.filter(pc.invert(_meets(plan, entries))).select(_ADDRESSES.names)
     place = 2 * rows_aside.place_of(plan)
     return Sent(
@@ -546,15 +508,16 @@ def _begun(bucket: Mapping[str, pa.Table]) -> tuple[Found, pa.Table]:
     """Count the rows of a bucket, and return its entries without the rows of whole ranges."""
     rows = bucket["entries"]
     is_range = rows["path"].is_null()
-    inside = rows["inside"].filter(is_range)
-    is_read = pc.not_equal(inside, history.UNREAD)
+    ranges, entries = rows.filter(is_range), rows.filter(pc.invert(is_range))
+    is_read = pc.not_equal(ranges["inside"], history.UNREAD)
+    came = Counter({name: table.num_rows for name, table in bucket.items()})
+    came.update(ranges=ranges.num_rows, entries=-ranges.num_rows)
     found = Found(
-        came=Counter({name: table.num_rows for name, table in bucket.items()}),
-        ranges=len(inside),
-        inside=pc.sum(inside.filter(is_read)).as_py() or 0,
-        unread=set(rows["range"].filter(is_range).filter(pc.invert(is_read)).to_pylist()),
+        came=came,
+        inside=pc.sum(ranges.filter(is_read)["inside"]).as_py() or 0,
+        unread=set(ranges.filter(pc.invert(is_read))["range"].to_pylist()),
     )
-    return found, rows.filter(pc.invert(is_range))
+    return found, entries
 
 
 def _meets(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
@@ -563,15 +526,15 @@ def _meets(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
 
 
 def _due(
-    orders: _Orders, found: Found, entries: pa.Table, listed: pa.Table
+    judges: _Judges, found: Found, entries: pa.Table, listed: pa.Table
 ) -> Iterator[tuple[dict[str, Any], Due]]:
     """Yield the objects that rules take by all their names in commits, and the last of those."""
     names = names_in_commits(entries, listed)
     for of in names.values():
         for entry in of:
-            for _, branch in orders.judge.names_of(entry):
+            for _, branch in judges.committed.names_of(entry):
                 found.names["undecided" if branch is None else "placed"] += 1
-    yield from _taken(orders, listed.filter(_meets(listed, entries)), names, orders.judge.due)
+    yield from _taken(judges, listed.filter(_meets(listed, entries)), names, judges.committed.due)
 
 
 def names_in_commits(entries: pa.Table, objects: pa.Table) -> dict[int, list[Entry]]:
@@ -597,7 +560,11 @@ def names_in_commits(entries: pa.Table, objects: pa.Table) -> dict[int, list[Ent
 
 
 def _due_staged(
-    orders: _Orders, bucket: Mapping[str, pa.Table], entries: pa.Table, listed: pa.Table
+    judges: _Judges,
+    scans: int,
+    bucket: Mapping[str, pa.Table],
+    entries: pa.Table,
+    listed: pa.Table,
 ) -> Iterator[tuple[dict[str, Any], Due]]:
     """Yield the objects in no commit that were staged for the mark, and that rules take.
 
@@ -608,7 +575,7 @@ def _due_staged(
     30).
     """
     # A table that cannot be read may have any object.
-    if "names" not in bucket or orders.judge.unread:
+    if "names" not in bucket or judges.committed.unread:
         return
     listed = listed.filter(pc.starts_with(listed["address"], "data/"))
     for committed in (entries, bucket["committed"]):
@@ -624,19 +591,19 @@ def _due_staged(
         for hash_, of in staged_names.names_of_objects(
             bucket["names"], listed["address_hash"]
         ).items()
-        if len(of) >= in_diffs[hash_] and len(of) * orders.scans >= in_scans[hash_]
+        if len(of) >= in_diffs[hash_] and len(of) * scans >= in_scans[hash_]
     }
-    yield from _taken(orders, listed, names, orders.staged_judge.due)
+    yield from _taken(judges, listed, names, judges.staged.due)
 
 
 def _taken(
-    orders: _Orders,
+    judges: _Judges,
     listed: pa.Table,
     names: Mapping[int, Sequence[Name]],
     judge: Callable[[Sequence[Name], int], Due | None],
 ) -> Iterator[tuple[dict[str, Any], Due]]:
     """Yield the objects that are due under all their names, and that no hold keeps."""
-    free = listed.filter(pc.invert(orders.held.protecting(listed["address"].combine_chunks())))
+    free = listed.filter(pc.invert(judges.held.protecting(listed["address"].combine_chunks())))
     for one in free.to_pylist():
         of = names.get(one["address_hash"])
         due = None if of is None else judge(of, micros(one["last_modified"]))
@@ -646,7 +613,7 @@ def _taken(
 
 def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        **{name: one[name] for name in ("address", "size_bytes", "last_modified", "slice")},
+        **{name: one[name] for name in _SHOWN},
         "path": due.path,
         "branch": due.branch,
         "action": due.action,
@@ -656,10 +623,8 @@ def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _figures(
-    judged: _Judged[Any], past: history.History, staged: StagedNames | None
-) -> NamedFigures:
-    found, judge = judged.found, judged.judge
+def _figures(judged: _Judged[Any], staged: StagedNames | None) -> NamedFigures:
+    found, judge, past = judged.found, judged.judge, judged.past
     objects, size_bytes = found.total
     return NamedFigures(
         policy_objects=objects,

@@ -53,6 +53,8 @@ UNREAD = -1
 # A distinct range that a task met: its id and count, and its first key.
 _RANGE = tuple[str, int, bytes]
 Ranges = Mapping[str, _RANGE]
+# A range for a task to read: its number, id and count, and whether a retained commit has it.
+_Row = tuple[int, str, int, bool]
 
 _COMMITS_OF_A_TASK = 64
 _RANGES_OF_A_TASK = 256
@@ -112,22 +114,16 @@ class History:
     unread: tuple[int, ...]
     metaranges: int
 
+    def unread_commits(self, ranges: AbstractSet[int]) -> tuple[int, ...]:
+        """Return the commits that nobody knows whole, if some ranges cannot be read, in order."""
+        introduced = (commit for number in ranges for commit in self.changes[number].introduced)
+        return tuple(sorted({*self.unread, *introduced}))
+
     def entries(self, unread: AbstractSet[int]) -> int:
         """Return how many entries the ranges have, but those that cannot be read."""
         return sum(
             count for number, (_, count, _) in enumerate(self.ranges) if number not in unread
         )
-
-
-@dataclass(frozen=True)
-class _Range:
-    """A range for a task to read."""
-
-    number: int
-    range_id: str
-    count: int
-    is_retained: bool
-    is_unread: bool
 
 
 def read_history(
@@ -290,21 +286,22 @@ def entries_of(
         Columns of `ENTRIES`.
     """
     rows = [
-        _Range(number, range_id, count, bool(changes.bits & RETAINED), number in unread)
+        (number, range_id, count, bool(changes.bits & RETAINED))
         for number, ((range_id, count, _), changes) in enumerate(
             zip(history.ranges, history.changes, strict=True)
         )
     ]
     tasks = _dealt(rows, run.options.range_partitions)
-    return Source(ENTRIES, tasks, history.entries(unread) + len(rows), partial(_read, reader))
+    count = history.entries(unread) + len(rows)
+    return Source(ENTRIES, tasks, count, partial(_read, reader, unread))
 
 
-def _dealt(rows: Sequence[_Range], at_most: int) -> list[tuple[_Range, ...]]:
+def _dealt(rows: Sequence[_Row], at_most: int) -> list[tuple[_Row, ...]]:
     """Deal ranges out to tasks by files and entries; neighbours, often alike, stay together."""
     if not rows:
         return []
     weights = np.maximum(
-        np.array([row.count for row in rows]) / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK
+        np.array([row[2] for row in rows]) / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK
     )
     count = min(int(np.ceil(weights.sum())), at_most)
     ends = np.searchsorted(
@@ -314,33 +311,33 @@ def _dealt(rows: Sequence[_Range], at_most: int) -> list[tuple[_Range, ...]]:
     return [tuple(rows[begin:end]) for begin, end in pairwise(bounds)]
 
 
-def _read(reader: TableReader, rows: Sequence[_Range]) -> Batches:
-    def read(row: _Range) -> Batches:
-        found = _entries(reader, row)
+def _read(reader: TableReader, unread: AbstractSet[int], rows: Sequence[_Row]) -> Batches:
+    def read(row: _Row) -> Batches:
+        number = row[0]
+        found = None if number in unread else _entries(reader, row)
         if found is not None:
             yield found
         told = UNREAD if found is None else found.num_rows
-        yield pa.record_batch([[row.number], [None], [0], [row.number], [told]], schema=ENTRIES)
+        yield pa.record_batch([[number], [None], [0], [number], [told]], schema=ENTRIES)
 
     yield from interleaved(rows, read, threads=reader.threads)
 
 
-def _entries(reader: TableReader, row: _Range) -> pa.RecordBatch | None:
+def _entries(reader: TableReader, row: _Row) -> pa.RecordBatch | None:
     """Read the entries of a range; None if it cannot be read."""
-    if row.is_unread:
-        return None
+    number, range_id, count, is_retained = row
     try:
         found = graveler.read_dated_range(
-            reader.read(row.range_id),
-            name=reader.name(row.range_id),
-            expected_count=row.count,
-            expected_id=row.range_id,
+            reader.read(range_id),
+            name=reader.name(range_id),
+            expected_count=count,
+            expected_id=range_id,
         )
     except (CorruptTableError, NotFoundError):
-        if row.is_retained:
+        if is_retained:
             raise
         return None
-    return _inside(reader, row.number, found)
+    return _inside(reader, number, found)
 
 
 def _inside(reader: TableReader, number: int, found: pa.RecordBatch) -> pa.RecordBatch:

@@ -24,4 +24,5 @@ def what_if(run: Run, policy: Policy) -> NamedFigures:
     """
     require_full(run, "read every entry")
     mark = Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1]))
-    return find(run.as_decided(ListedFigures.of(mark.slices.manifest)), policy, mark)
+    found, _ = find(run.as_decided(ListedFigures.of(mark.slices.manifest)), policy, mark)
+    return found

@@ -5,16 +5,18 @@ The room `policies` names them and says what waits; here they are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
@@ -24,10 +26,9 @@ from spark_core.records.figures import (
     SumFigures,
 )
 from spark_core.records.reading import StoredTable
-from spark_core.records.writing import Draft, Receipt, Target, Written
-from spark_core.references import rows_aside
+from spark_core.records.writing import Draft, Target, Written
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
+from spark_core.spark.exchange import AnySource, Batches, numbers_of
 
 # Names under which objects are staged.
 STAGED_NAMES = pa.schema(
@@ -44,8 +45,9 @@ GOING = pa.schema(
 
 # What sweeps by a policy took.
 TAKEN = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
-_HASHED = pa.schema([*TAKEN, schemas.POLICY_DELETIONS.field("address")])
-# Outcomes of a sweep of objects that it did not take.
+# The outcomes of a sweep.
+OUTCOMES = pa.schema([schemas.DELETION_REPORT.field(name) for name in ("address", "outcome")])
+# Those of objects that it did not take.
 _NOT_TAKEN = ("kept", "already_gone")
 
 
@@ -175,7 +177,7 @@ def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> No
         there = run.load(tables.POLICY_DELETIONS)
         if there.manifest.parents == {expired.manifest.table: expired.manifest.sha256}:
             return
-    _note(run, expired, partial(_write, run, rows.source(run)))
+    _note(run, expired, rows.source(run))
 
 
 def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: AnySource) -> None:
@@ -189,35 +191,21 @@ def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: Any
         run: The run.
         expired: The plan.
         rows: What of it goes by the policy.
-        report: Columns address and outcome of `schemas.DELETION_REPORT`, of the whole plan.
+        report: Columns of `OUTCOMES`, of the whole plan.
     """
-    left = report.through(_HASHED, _not_taken)
-    if not any(left.each(lambda: run.spark, _any_rows)):
-        return
-    own = rows.source(run).through(_HASHED, _hashed)
-    _note(run, expired, partial(_write_without, run, own, left))
+    found = report.through(TAKEN, _not_taken).each(lambda: run.spark, _hashes_in)
+    left = sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
+    if len(left):
+        own = rows.source(run)
+        _note(run, expired, own.through(own.schema, partial(_without, left)))
 
 
-def _note(run: Run, expired: StoredTable, write: Callable[[Target], Sequence[Receipt]]) -> None:
+def _note(run: Run, expired: StoredTable, own: AnySource) -> None:
     spec, began = tables.POLICY_DELETIONS, run.now()
     target = Target(run.store, tables.folder(spec, run.key), writing.new_attempt(), spec.schema)
-    receipts = writing.removed_on_failure(target, lambda: write(target))
+    write = partial(writing.write_parts, target, 0)
+    receipts = writing.removed_on_failure(target, lambda: own.each(lambda: run.spark, write))
     run.keep(Draft(spec, Written(target.attempt, receipts), began, parents=[expired.manifest]))
-
-
-def _write(run: Run, own: AnySource, target: Target) -> Sequence[Receipt]:
-    return own.each(lambda: run.spark, partial(writing.write_parts, target, 0))
-
-
-def _write_without(run: Run, own: AnySource, left: AnySource, target: Target) -> Sequence[Receipt]:
-    went = Exchange({"own": own, "left": left}, _went, _HASHED, partial(rows_aside.put, target))
-    return went.run(lambda: run.spark, threads=run.options.read_threads)[1]
-
-
-def _hashed(batches: Batches) -> Batches:
-    for batch in batches:
-        addresses = batch.column("address")
-        yield pa.record_batch([hashed(addresses), addresses], schema=_HASHED)
 
 
 def _not_taken(batches: Batches) -> Batches:
@@ -225,14 +213,21 @@ def _not_taken(batches: Batches) -> Batches:
     return _hashed(batch.filter(pc.is_in(batch.column("outcome"), outcomes)) for batch in batches)
 
 
-def _any_rows(batches: Batches) -> bool:
-    return any(batch.num_rows for batch in batches)
+def _hashed(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.record_batch([hashed(batch.column("address"))], schema=TAKEN)
 
 
-def _went(bucket: Mapping[str, pa.Table]) -> Sent[None]:
-    own, left = bucket["own"], bucket["left"]["address"].combine_chunks()
-    went = own.filter(pc.invert(pc.is_in(own["address"], left)))
-    return Sent(None, {rows_aside.place_of(own): went})
+def _hashes_in(batches: Batches) -> Any:
+    found = [numbers_of(batch.column("address_hash")) for batch in batches]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _without(left: Any, batches: Batches) -> Batches:
+    """Leave out objects; two of one hash are out together, and are missing if they are lost."""
+    for batch in batches:
+        hashes = numbers_of(hashed(batch.column("address")))
+        yield batch.filter(pa.array(~are_among(hashes, left)))
 
 
 def taken(run: Run) -> AnySource | None:
@@ -257,12 +252,7 @@ def taken(run: Run) -> AnySource | None:
     if not parts:
         return None
     rows = reading.source_of_parts(run.store, schemas.POLICY_DELETIONS, parts)
-    return rows.through(TAKEN, _only_hashes)
-
-
-def _only_hashes(batches: Batches) -> Batches:
-    for batch in _hashed(batches):
-        yield batch.select(TAKEN.names)
+    return rows.through(TAKEN, _hashed)
 
 
 def of_plan(run: Run, expired: StoredTable) -> PolicyRows | None:

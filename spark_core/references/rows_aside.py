@@ -7,11 +7,12 @@ run's policy, where house-keeping finds it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from spark_core.errors import IncompleteReadError
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
@@ -36,6 +37,26 @@ def put(target: Target, number: int, rows: pa.Table) -> Receipt:
 def source_of(run: Run, schema: pa.Schema, receipts: Sequence[Receipt]) -> AnySource:
     """Return the rows that were put aside."""
     return reading.source_of_parts(run.store, schema, writing.parts_of(receipts))
+
+
+def require_all(run: Run, came: Mapping[str, int], wanted: Mapping[str, int]) -> None:
+    """Refuse if rows got lost between their reading and their comparison.
+
+    Args:
+        run: The run.
+        came: Rows that kernels got, by source.
+        wanted: Rows that were read, by source.
+
+    Raises:
+        IncompleteReadError: With the numbers.
+    """
+    for name, rows in wanted.items():
+        if came.get(name, 0) != rows:
+            raise IncompleteReadError(
+                f"repository {run.repository.id}: {came.get(name, 0)} of {rows} rows of `{name}` "
+                "came out of their comparison with objects",
+                "Run again; if it stays, report it with this text and Spark's version.",
+            )
 
 
 def place_of(rows: pa.Table) -> int:

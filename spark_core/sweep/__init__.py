@@ -146,7 +146,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
     told = None if swept is None else _report(run, expired, journal)
     if told is not None and by_policy is not None:
-        outcomes = source_of(told.frame, tables.DELETION_REPORT.schema)
+        outcomes = source_of(told.frame, policy_rows.OUTCOMES)
         policy_rows.note_what_went(run, expired, by_policy, outcomes)
     return Draft(
         tables.DELETION_REPORT,

@@ -184,7 +184,7 @@ def test_a_range_of_an_expired_commit_that_is_missing_leaves_branches_undecided(
     told.at(10)
     assert told.named(rule("main/", 1)) == {}
     run, mark = told.marked()
-    figures = expirations.find(run, Policy((rule(None, 1),)), mark)
+    figures, _ = expirations.find(run, Policy((rule(None, 1),)), mark)
     assert (figures.unread, figures.policy_objects, figures.entries) == (1, 1, 1)
 
 
@@ -195,11 +195,11 @@ def test_entries_that_get_lost_on_their_way_name_nothing(told, monkeypatch):
     run, mark = told.marked()
     read = history._read
 
-    def lossy(reader, rows):
-        yield from (batch for batch in read(reader, rows) if batch.num_rows < 2)
+    def lossy(*task):
+        yield from (batch for batch in read(*task) if batch.num_rows < 2)
 
     monkeypatch.setattr(history, "_read", lossy)
-    with pytest.raises(IncompleteReadError, match="1 of 3 entries of all commits came out of"):
+    with pytest.raises(IncompleteReadError, match="1 of 3 rows of `entries` came out of"):
         expirations.find(run, Policy((rule(None, 1),)), mark)
 
 
@@ -306,7 +306,7 @@ def test_the_figures_name_the_largest_and_the_newest_of_each_rule(told):
     told.at(30)
     run, mark = told.marked()
     text = b'{"rules": [{"filter": {"prefix": "main/big/"}, "expiration": {"days": 1}}]}'
-    facts = expirations.find(run, document.parse(text, name="x"), mark).facts()
+    facts = expirations.find(run, document.parse(text, name="x"), mark)[0].facts()
     assert [row[3] for row in facts["largest"]["1"]] == [f"big/{n:02d}" for n in range(11, 1, -1)]
     assert [row[3] for row in facts["newest"]["1"]] == [f"big/{n:02d}" for n in range(11, 1, -1)]
     assert facts["by_rule"] == [[1, "main/big/", 12, sum(100 + n for n in range(12))]]

@@ -49,7 +49,7 @@ class Told:
         facts = stored.manifest.facts
         assert facts["policy_objects"] == len(rows)
         assert facts["policy_digest"] == policy.digest
-        only_figures = expirations.find(run, policy, mark).facts()
+        only_figures = expirations.find(run, policy, mark)[0].facts()
         assert only_figures == {name: facts[name] for name in only_figures}
         return rows
 
