@@ -9,9 +9,8 @@ References:
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,8 +21,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pyspark.sql.functions as sf
 
+from spark_core import schemas
+from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
@@ -35,11 +35,14 @@ from spark_core.reference_job import marks
 from spark_core.reference_job.marks import ADDRESSES, SUCCESS, SUMMARY, Summary
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
+from spark_core.references.rows_aside import place_of
 from spark_core.run import Run
-from spark_core.spark.tasks import run_over
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
 from spark_core.storage import ObjectStore
 
 _FOLDERS = ("deleted", "deleted.text")
+_ADDRESSES = pa.schema([ADDRESS_HASH, schemas.EXPIRED_ADDRESSES.field("address")])
+_ROWS_AT_ONCE = 20_000
 
 
 def write_if_asked(run: Run, found: Verdict) -> str | None:
@@ -182,16 +185,22 @@ def _write_addresses(
     run: Run, target: _Target, expired: StoredTable, by_policy: PolicyRows | None, going: int
 ) -> None:
     """Write what may go, except what only a retention policy names: entries lead to that."""
+    written = 0
     if going:
-        frame = expired.frame(run.spark, ["address"])
-        if by_policy is not None:
-            named = by_policy.frame(run).select("address")
-            frame = frame.join(named, on="address", how="left_anti")
+        no_rows = source_of(_ADDRESSES.empty_table(), _ADDRESSES)
+        sources: dict[str, AnySource] = {
+            "expired": expired.source(["address"]).through(_ADDRESSES, with_address_hash),
+            "by_policy": no_rows
+            if by_policy is None
+            else by_policy.source(run).through(_ADDRESSES, _addresses),
+        }
         # Without its summary, what a failure leaves is no mark. The next attempt deletes it.
-        written = sum(run_over(frame, partial(_write_part, target)))
+        exchange = Exchange(sources, _without_policy, ADDRESSES, partial(_write_part, target))
+        _, counts = exchange.run(lambda: run.spark, threads=run.options.read_threads)
+        written = sum(counts)
     else:
         # Spark also writes one file without rows, so that a reader finds the column.
-        written = _write_part(target, 0, iter(()))
+        _write_part(target, 0, ADDRESSES.empty_table())
     if written != going:
         raise UnsafePlanError(
             f"{written} of {going} addresses of run {run.key} were written under "
@@ -200,12 +209,18 @@ def _write_addresses(
         )
 
 
-def _write_part(target: _Target, number: int, batches: Iterator[pa.RecordBatch]) -> int:
+def _without_policy(bucket: Mapping[str, pa.Table]) -> Sent[None]:
+    expired, by_policy = bucket["expired"], bucket["by_policy"]["address"].combine_chunks()
+    going = expired.filter(pc.invert(pc.is_in(expired["address"], value_set=by_policy)))
+    return Sent(None, {place_of(going): going.select(["address"])} if going.num_rows else {})
+
+
+def _addresses(batches: Batches) -> Batches:
+    yield from with_address_hash(batch.select(["address"]) for batch in batches)
+
+
+def _write_part(target: _Target, number: int, rows: pa.Table) -> int:
     """Write one part in both forms at once; return its rows."""
-    first = next(batches, None)
-    if first is None and number:
-        return 0
-    filled = batches if first is None else itertools.chain((first,), batches)
     with ExitStack() as stack:
         binary: BinaryIO = stack.enter_context(
             target.store.open_sink(target.key("deleted", number))
@@ -218,7 +233,8 @@ def _write_part(target: _Target, number: int, batches: Iterator[pa.RecordBatch])
         parquet = stack.enter_context(
             pq.ParquetWriter(binary, ADDRESSES, compression="snappy", version="1.0")
         )
-        return sum(_append(parquet, text, target.store.namespace, batch) for batch in filled)
+        batches = rows.to_batches(max_chunksize=_ROWS_AT_ONCE)
+        return sum(_append(parquet, text, target.store.namespace, batch) for batch in batches)
 
 
 def require_taken_literally(namespace: Namespace, addresses: pa.StringArray) -> None:
@@ -254,10 +270,15 @@ def _append(
 
 
 def _first_slice(run: Run, slices: StoredTable) -> str:
-    found = slices.frame(run.spark, ["slice"]).where("slice != ''").agg(sf.min("slice")).first()
-    assert found is not None  # noqa: S101 - an aggregate without grouping has one row
+    least = slices.source(["slice"]).each(lambda: run.spark, _least_slice)
+    found = [name for name in least if name]
     # An optimized run may have listed nothing at all, where nothing is new.
-    return found[0] or ListedFigures.of(slices.manifest).last_slice or ""
+    return min(found, default=ListedFigures.of(slices.manifest).last_slice or "")
+
+
+def _least_slice(batches: Batches) -> str:
+    least = (pc.min(batch["slice"].filter(pc.not_equal(batch["slice"], ""))) for batch in batches)
+    return min((name.as_py() for name in least if name.is_valid), default="")
 
 
 def _instant(instant: datetime) -> str:

@@ -11,17 +11,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys, schemas
 from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
 from spark_core.model import RunKey
 from spark_core.records.documents import Flag, OfAMark
-from spark_core.spark.tasks import read_partitions, together
+from spark_core.spark.exchange import Source
+from spark_core.spark.tasks import together
 from spark_core.storage import ObjectStore
 
 _WAY_ON = (
@@ -41,7 +41,14 @@ _PART = re.compile(
 # A file that a local store leaves if its process is killed while it writes; never a whole part.
 _UNFINISHED = re.compile(r"\.lakegc-[0-9a-f]+\.part")
 
-_READ = pa.schema([*schemas.JOURNAL, pa.field("sweep", pa.string(), nullable=False)])
+# What the parts say, with the hash of the address, and the process that wrote the row.
+ROWS = pa.schema(
+    [
+        pa.field("address_hash", pa.int64(), nullable=False),
+        *schemas.JOURNAL,
+        pa.field("sweep", pa.string(), nullable=False),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -209,20 +216,13 @@ class Journal:
                 )
         return sorted(found, key=lambda part: part.key)
 
-    def frame(self, spark: SparkSession, parts: Sequence[JournalPart]) -> DataFrame:
-        """Read parts as a frame.
+    def source(self, parts: Sequence[JournalPart]) -> Source[Any]:
+        """Return the rows of parts, to be read where they are wanted: columns of `ROWS`.
 
-        Args:
-            spark: The session.
-            parts: The parts to read.
-
-        Returns:
-            Columns of `schemas.JOURNAL`, and `sweep`: the process that wrote the row. A part whose
-            bytes are not those that were written raises CorruptTableError when it is read.
+        A part whose bytes are not those that were written raises CorruptTableError when it is read.
         """
         tasks = together(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
-        rows = sum(part.rows for part in parts)
-        return read_partitions(spark, _READ, tasks, partial(_read_all, self), rows=rows)
+        return Source(ROWS, tasks, sum(part.rows for part in parts), partial(_read_all, self))
 
     def read(self, part: JournalPart) -> pa.RecordBatch:
         """Read one part after comparing its bytes with its name.
@@ -275,8 +275,11 @@ def folder(run: RunKey | str) -> str:
 
 
 def _read_all(journal: Journal, parts: Sequence[JournalPart]) -> Iterator[pa.RecordBatch]:
+    # It compiles loops, which nobody needs who only loads the code location.
+    from spark_core.addresses.address_hashes import with_address_hash
+
     for part in parts:
         rows = journal.read(part)
-        yield pa.record_batch(
-            [*rows.columns, pa.array([part.sweep] * rows.num_rows, pa.string())], schema=_READ
-        )
+        sweep = pa.repeat(pa.scalar(part.sweep), rows.num_rows)
+        (batch,) = with_address_hash(iter([rows.append_column("sweep", sweep)]))
+        yield batch.cast(ROWS)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from spark_core.errors import IncompleteReadError
+from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
@@ -57,6 +58,13 @@ def require_all(run: Run, came: Mapping[str, int], wanted: Mapping[str, int]) ->
                 "came out of their comparison with objects",
                 "Run again; if it stays, report it with this text and Spark's version.",
             )
+
+
+def remove(target: Target, receipts: Sequence[Receipt]) -> None:
+    """Remove what executors put aside; house-keeping removes what the store does not delete now."""
+    if not all(receipt.by_driver for receipt in receipts):
+        with suppress(LakegcError):
+            writing.remove_attempt(target.store, target.folder, target.attempt)
 
 
 def place_of(rows: pa.Table) -> int:

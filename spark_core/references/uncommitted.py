@@ -88,7 +88,7 @@ class Staged:
 
     Attributes:
         tasks: Input of the executors.
-        is_small: Whether a mark's driver reads it.
+        is_small: Whether the driver reads it.
         read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, for one of the
             tasks; counts into its figures.
         figures: Says how they were read, from the figures of all tasks.
@@ -142,8 +142,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
             turns=parts,
         )
         rows = read.rows + sum(files.values()) // _BYTES_OF_A_ROW
-        # A second look of a sweep is read by executors, however small it is.
-        is_small = parts is None and placement.driver_works(rows)
+        is_small = placement.driver_works(rows)
         if not is_small:
             diffs.put_down(SENT)
     except BaseException:

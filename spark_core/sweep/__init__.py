@@ -13,22 +13,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from spark_core import schemas
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
+from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lock import lease
 from spark_core.phases import Deleting, phase
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
 from spark_core.records.journal import folder as journal_folder
-from spark_core.records.reading import StoredTable
-from spark_core.records.writing import Draft
+from spark_core.records.reading import StoredTable, source_of_parts
+from spark_core.records.writing import Draft, parts_of
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
-from spark_core.spark.exchange import source_of
-from spark_core.spark.session import runs_here, surfacing_errors
-from spark_core.spark.tasks import ReusableFrame, reusable
+from spark_core.spark.session import runs_here
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
@@ -38,10 +37,9 @@ from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import (
     FINAL,
     OUTCOMES,
-    empty_report,
     measure,
-    report,
     require_complete,
+    write_report,
 )
 from spark_core.sweep.plan import (
     require_same_mark,
@@ -50,7 +48,7 @@ from spark_core.sweep.plan import (
     require_whole_plan,
 )
 from spark_core.sweep.progress import OnProgress, Progress, unheard
-from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
+from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds, deletes_here
 
 __all__ = [
     "FINAL",
@@ -114,7 +112,8 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     _, expired = verdict.require_sweepable(run)
     limits = run.limits
     if expired.manifest.rows:
-        run.environment.start_spark()
+        if not deletes_here(expired):
+            run.environment.start_spark()
         require_deletable(run.store)
     require_whole_plan(run, expired, limits)
     require_unchanged_repository(run, expired)
@@ -125,7 +124,8 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     by_policy = policy_rows.of_plan(run, expired)
     swept = None
     if expired.manifest.rows:
-        with lease.held(run, on_this_machine=runs_here(run.spark)) as held:
+        on_this_machine = deletes_here(expired) or runs_here(run.spark)
+        with lease.held(run, on_this_machine=on_this_machine) as held:
             # Another process may have come between the search for an earlier report and the lease.
             earlier = require_unfinished(run)
             resumed = journal.bind(run.instance, quarantine=run.options.quarantine)
@@ -144,19 +144,19 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                     run, journal, held.sent_until, [row[0] for row in swept.tally.left]
                 )
                 swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
-    told = None if swept is None else _report(run, expired, journal)
+    told = None if swept is None else write_report(run, expired, journal)
     if told is not None and by_policy is not None:
-        outcomes = source_of(told.frame, policy_rows.OUTCOMES)
+        parts = parts_of(told.receipts)
+        outcomes = source_of_parts(run.store, policy_rows.OUTCOMES, parts)
         policy_rows.note_what_went(run, expired, by_policy, outcomes)
     return Draft(
         tables.DELETION_REPORT,
-        empty_report() if told is None else told.frame if told.rows is None else told.rows,
+        schemas.DELETION_REPORT.empty_table() if told is None else told,
         began,
         parents=(expired.manifest,),
         figures=lambda measured, _: _figures(run, expired, swept, earlier, measured),
         measure=measure,
         replaces=None if earlier is None else earlier.manifest.sha256,
-        close=lambda: None if told is None else told.release(),
     )
 
 
@@ -172,36 +172,8 @@ def _noted(
         return None
     policy_rows.note_before_deleting(run, expired, rows)
     digest = rows.named.policy_digest
-    addresses = rows.frame(run).select("address")
-    return references_now.ByPolicy(addresses, digest, any_staged=rows.staged[0] > 0)
-
-
-@surfacing_errors()
-def _report(run: Run, expired: StoredTable, journal: Journal) -> ReusableFrame:
-    """Make the report of a finished sweep from its journal.
-
-    The journal has an outcome for each object of the plan.
-
-    The objects are counted, not the journal's rows. An object that failed before, or whose task ran
-    twice, has several rows.
-
-    Raises:
-        IncompleteReadError: If an object had no outcome in two readings: the journal was not listed
-            whole.
-    """
-    planned = expired.manifest.rows
-    for _ in range(2):
-        rows = report(expired.frame(run.spark), journal.frame(run.spark, journal.parts()))
-        # At most one row per object of the plan.
-        told = reusable(rows, is_small=expired.is_small)
-        count = told.frame.count() if told.rows is None else told.rows.num_rows
-        if count == planned:
-            return told
-        told.release()
-    raise IncompleteReadError(
-        f"run {run.key} of {run.repository.id}: the journal as it is listed tells of {count} of "
-        f"{planned} objects, and each was written down ({journal.folder})",
-        "Run the same command again.",
+    return references_now.ByPolicy(
+        rows.source(run), rows.total[0], digest, any_staged=rows.staged[0] > 0
     )
 
 

@@ -13,21 +13,31 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import ADDRESS_HASH
 from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.records import tables
 from spark_core.records.figures import ReachedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Receipt, Target, parts_of, summed, write_read
+from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, read_commits
 from spark_core.references.needed_tables import telling_who_needs
 from spark_core.references.range_entries import read_ranges
 from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.run import Run
-from spark_core.spark.tasks import counted, read_counted
+from spark_core.spark.exchange import AnySource
+from spark_core.spark.tasks import run_tasks
 
-_REACHED = pa.schema([*schemas.COMMITTED_ADDRESSES, pa.field("why", pa.string())])
+_OF_ENTRIES = ("address", "size_bytes", "head_path", "checksum")
+_REACHED = pa.schema(
+    [
+        ADDRESS_HASH,
+        *(schemas.COMMITTED_ADDRESSES.field(name) for name in _OF_ENTRIES),
+        pa.field("why", pa.string(), nullable=False),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -36,18 +46,28 @@ class TablesRead:
 
     Attributes:
         metaranges: Id -> whether its entries were read with their paths, as for a branch head.
-        addresses: Addresses that they reach: columns of `schemas.COMMITTED_ADDRESSES`, and why.
-            None if nothing was read.
         head_ranges: Ids of ranges whose entries the mark or `addresses` has in full, with their
             paths; None: not read yet.
-        later: Objects (address, size_bytes) that heads reach and that are not in the mark's
+        later: Objects (columns of `sizes.SIZES`) that heads reach and that are not in the mark's
             listing, and their neighbours.
+        target: Where the addresses are that they reach.
+        reached: These, as tasks put them aside.
     """
 
     metaranges: Mapping[str, bool] = field(default_factory=dict)
-    addresses: DataFrame | None = None
     head_ranges: pa.Array | None = None
-    later: DataFrame | None = None
+    later: AnySource | None = None
+    target: Target | None = None
+    reached: tuple[Receipt, ...] = ()
+
+    def addresses(self, run: Run) -> AnySource:
+        """Return the addresses that the tables reach: columns of `_REACHED`."""
+        return rows_aside.source_of(run, _REACHED, self.reached)
+
+    def release(self) -> None:
+        """Remove what was put aside."""
+        if self.target is not None:
+            rows_aside.remove(self.target, self.reached)
 
 
 @dataclass(frozen=True)
@@ -139,12 +159,17 @@ class _Reached:
             old_ranges = _head_ranges(run, reader, marked)
         named, read = distinct_ranges(run, reader, new)
         ranges = named.filter(pc.invert(pc.is_in(named["range_id"], old_ranges)))
+        entries = pc.sum(ranges["count"]).as_py() or 0
         tasks = tasks_of(ranges, run.options.range_partitions)
-        held = read_counted(
-            run.spark, _REACHED, tasks, partial(_read_saying_why, reader)
-        ).localCheckpoint()
-        addresses, rows, more = counted(held)
-        read.update(more)
+        target = known.target or rows_aside.target_of(run, _REACHED)
+        reached = run_tasks(
+            lambda: run.spark,
+            tasks,
+            partial(write_read, target, partial(_read_saying_why, reader)),
+            rows=entries,
+        )
+        read.update(summed(reached)[1])
+        rows = sum(part.rows for part in parts_of(reached))
         _require_all(
             run,
             {"metaranges": len(new)},
@@ -152,7 +177,6 @@ class _Reached:
             pc.sum(named["times"]).as_py() or 0,
             read,
         )
-        entries = pc.sum(ranges["count"]).as_py() or 0
         _require_all(
             run,
             {"ranges": ranges.num_rows, "entries": entries},
@@ -169,9 +193,10 @@ class _Reached:
         heads_of_new = ranges.filter(ranges["is_head"])["range_id"]
         new_known = TablesRead(
             {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
-            addresses if known.addresses is None else known.addresses.unionByName(addresses),
             pa.chunked_array([*_chunks(old_ranges), *_chunks(heads_of_new)], pa.string()),
             known.later,
+            target,
+            (*known.reached, *reached),
         )
         return cls(new_known, figures)
 
@@ -212,13 +237,13 @@ def _chunks(ids: pa.ChunkedArray) -> list[pa.Array]:
 def _require_all(
     run: Run, wanted: Mapping[str, int], what: str, held: int, read: Counter[str]
 ) -> None:
-    """Compare what had to be read with what was read, and the tasks' results with Spark's rows.
+    """Compare what had to be read with what was read, and with what is held of it.
 
     Args:
         run: The run.
         wanted: How many of each had to be read, by the name of the figure.
         what: The figure of the tasks' results.
-        held: How many of those results Spark holds.
+        held: How many of those results are held.
         read: The figures, as the tasks counted them.
 
     Raises:
@@ -229,7 +254,7 @@ def _require_all(
         raise IncompleteReadError(
             f"repository {run.repository.id}: of {reached} that commits reach anew, "
             f"{' and '.join(str(read[name]) for name in wanted)} were read just before deleting; "
-            f"they have {read[what]} {what.replace('_', ' ')}, of which Spark holds {held}",
+            f"they have {read[what]} {what.replace('_', ' ')}, of which {held} are held",
             "Run the same command again; if it stays, report it with this text.",
         )
 

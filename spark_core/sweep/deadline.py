@@ -28,6 +28,10 @@ def _wall() -> datetime:
     return datetime.now(UTC)
 
 
+def _is_never() -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Clocks:
     """The clocks of one machine.
@@ -101,6 +105,7 @@ class Timer:
         wall: What this machine's wall clock showed at that moment.
         monotonic: What this machine's monotonic clock showed at that moment.
         clocks: This machine's clocks.
+        is_ended: Says whether nobody waits for the task any more.
     """
 
     instant: datetime
@@ -108,6 +113,7 @@ class Timer:
     wall: datetime
     monotonic: float
     clocks: Clocks
+    is_ended: Callable[[], bool] = _is_never
 
     def now(self) -> datetime:
         """Return the latest time that the driver's clock can show."""
@@ -121,7 +127,7 @@ class Timer:
     @property
     def passed(self) -> bool:
         """Whether nothing more may be sent."""
-        return self.now() >= self.instant
+        return self.is_ended() or self.now() >= self.instant
 
     def require(self) -> None:
         """Refuse to go on once the deadline has passed.

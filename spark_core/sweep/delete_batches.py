@@ -1,4 +1,4 @@
-"""The executors' part of a sweep: recheck, intent, deletion and outcome, lot by lot.
+"""The tasks' part of a sweep: recheck, intent, deletion and outcome, lot by lot.
 
 The objects of a batch are rechecked together. Some batches form a lot: one intent, their requests
 side by side, one outcome. So a journal has few parts, and a task need not wait after each request
@@ -7,31 +7,27 @@ to a store that takes few keys in one.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from spark_core import schemas
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import LakegcError, UnsafePlanError
-from spark_core.json_and_toml import read_json
 from spark_core.lock.processes import at_work
 from spark_core.records.journal import Journal
+from spark_core.spark.tasks import Attempt, attempt
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
 from spark_core.sweep.pacing import Pacer
 from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
-
-# The cause begins so for an object that the policy let go at the mark and the sweep keeps.
-NOT_LET_GO = "not let go any more: "
+from spark_core.sweep.why_kept import NOT_LET_GO
 
 # Rows that are looked at together.
 BATCH_ROWS = 1_000
@@ -44,8 +40,6 @@ LOT_SECONDS = 10.0
 REQUESTS_AT_ONCE = 4
 # Undeleted objects that a task names to the driver.
 NAMED = 20
-
-TALLY = pa.schema([pa.field("tally", pa.string(), nullable=False)])
 
 # Deletes objects as `ObjectStore.delete` does: one outcome per key, in the order given.
 Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
@@ -80,6 +74,7 @@ class Orders:
             limit.
         clocks: The executor's clocks; None means its own.
         tasks_lock: As `Lease.tasks_lock` has it.
+        is_ended: Says whether the driver, whose threads are the tasks, gave the round up.
     """
 
     journal: Journal
@@ -95,6 +90,7 @@ class Orders:
     requests_at_once: int = REQUESTS_AT_ONCE
     clocks: Clocks | None = None
     tasks_lock: str | None = None
+    is_ended: Callable[[], bool] | None = None
 
 
 @dataclass
@@ -133,32 +129,18 @@ class Tally:
         """Number of objects that are not left to the next round."""
         return self.objects.total() - self.objects["unsent"]
 
-    def to_json(self) -> str:
-        """Serialize it for the driver."""
-        return json.dumps([self.objects, self.size_bytes, self.left, self.retries])
 
-    @classmethod
-    def from_json(cls, text: str) -> Tally:
-        """Read it back."""
-        objects, size_bytes, left, retries = read_json(text)
-        return cls(
-            Counter(objects),
-            Counter(size_bytes),
-            [(row[0], row[1], row[2]) for row in left],
-            retries,
-        )
-
-
-def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Delete the objects of one Spark task until they are done or the deadline has passed.
+def run_task(orders: Orders, number: int, rows: pa.Table) -> Tally:
+    """Delete the objects of one task until they are done or the deadline has passed.
 
     Args:
         orders: The driver's orders.
-        batches: Columns address, size_bytes, last_modified, and `why` (what references the object
+        number: Number of the task in its round.
+        rows: Columns address, size_bytes, last_modified, and `why` (what references the object
             now, else null); sorted by slice and address.
 
-    Yields:
-        One row with the task's tally.
+    Returns:
+        What was done.
 
     Raises:
         UnsafePlanError: If a row may not be deleted at all, or the store does not answer for each
@@ -166,55 +148,35 @@ def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
         LeaseLostError: If another process has found that the holder of the lease was gone.
     """
     with at_work(orders.tasks_lock):
-        task = _Task(orders)
-        for rows in _rebatched(batches, orders.batch_rows):
-            require_allowed(rows, orders.limits)
-            task.take(rows)
+        task = _Task(orders, number)
+        for begin in range(0, rows.num_rows, orders.batch_rows):
+            (batch,) = rows.slice(begin, orders.batch_rows).combine_chunks().to_batches()
+            require_allowed(batch, orders.limits)
+            task.take(batch)
         task.delete_lot()
-    yield pa.record_batch([[task.tally.to_json()]], schema=TALLY)
-
-
-def _rebatched(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """Cut batches to `size` rows, except the last one."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        begin = 0
-        while begin < batch.num_rows:
-            piece = batch.slice(begin, size - rows)
-            waiting.append(piece)
-            begin, rows = begin + piece.num_rows, rows + piece.num_rows
-            if rows == size:
-                yield pa.concat_batches(waiting)
-                waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
+    return task.tally
 
 
 class _Task:
-    """One attempt at one Spark task."""
+    """One attempt at one task."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Orders, number: int) -> None:
         self._orders = orders
         self._store = orders.journal.store
-        self._timer: Timer = orders.deadline.start(self._store, orders.clocks)
+        timer = orders.deadline.start(self._store, orders.clocks)
+        self._timer = timer if orders.is_ended is None else replace(timer, is_ended=orders.is_ended)
         self._examiner = Examiner(self._store, orders.threads, self._timer.clocks.monotonic)
         self.tally = Tally()
         self._lot: list[tuple[pa.RecordBatch, list[Seen]]] = []
         self._lot_until = 0.0
         self._number = 0
-        context = TaskContext.get()
-        # Unique among all attempts at all tasks of a session, including a second copy of the same
-        # task.
-        self._name = (
-            "0.0" if context is None else f"{context.partitionId()}.{context.taskAttemptId()}"
-        )
-        if context is not None and context.attemptNumber():
-            self.tally.retries = 1
+        attempted = attempt() or Attempt(0, 0)
+        self._name = f"{number}.{attempted.id}"
+        self.tally.retries = min(attempted.number, 1)
         self._pacer: Pacer | None = None
         if orders.deletes_per_second is not None:
             self._pacer = Pacer(orders.deletes_per_second, self._store.delete_batch_size)
-            if context is not None and context.attemptNumber() > 0:
+            if attempted.number > 0:
                 self._pacer.hold_back()
 
     def take(self, rows: pa.RecordBatch) -> None:

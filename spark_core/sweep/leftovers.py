@@ -7,31 +7,35 @@ process lost. They are looked at again once every attempt must have ended.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
+import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.errors import LakegcError
-from spark_core.records import reading
 from spark_core.records.journal import Journal
+from spark_core.references.rows_aside import place_of
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import tasks_for
+from spark_core.spark.exchange import Batches, Exchange, Sent
 
 # Outcomes of the report for an object that is still there.
 _STAYS = ("kept", "refused", "failed")
 # Number of objects asked for before those found gone are written down.
 _LOT = 1000
 
-_GONE = pa.schema([pa.field("address", pa.string(), nullable=False)])
+_LEFT = pa.schema(
+    [
+        *(schemas.JOURNAL.field(name) for name in ("address", "size_bytes")),
+        # Whether the report would say so.
+        pa.field("kept", pa.bool_(), nullable=False),
+    ]
+)
 
 
 def recheck_leftovers(
@@ -46,7 +50,7 @@ def recheck_leftovers(
     may be at work, `failed` of an object that this process could not look at.
 
     Without a lost executor only kept objects are looked at; the next sweep finds out about failed
-    ones. Executors look, unless so few objects are left that the driver may hold them.
+    ones.
 
     Args:
         run: The run.
@@ -67,24 +71,10 @@ def recheck_leftovers(
     if wait > 0 and _leaves_any(run, journal, stays):
         run.environment.clock.sleep(wait)
     recheck = _RecheckTask(journal, frozenset(named), run.options.read_threads, run.now())
-    # The rows are counted and looked at, so they are persisted: the journal is read once for both.
-    doubtful = _left_and_intended(run, journal, stays).persist()
-    try:
-        with surfacing_errors():
-            count = doubtful.count()
-            if count > reading.DRIVER_ROWS:
-                spread = doubtful.repartition(tasks_for(run.spark, count), "address")
-                found = [
-                    row["address"]
-                    for row in spread.mapInArrow(recheck, spark_type(_GONE)).collect()
-                ]
-                return frozenset(found)
-            few = doubtful.toArrow()
-    finally:
-        doubtful.unpersist()
-    return frozenset(
-        row["address"] for batch in recheck(iter(few.to_batches())) for row in batch.to_pylist()
-    )
+    sources = {"journal": journal.source(journal.parts())}
+    exchange = Exchange(sources, partial(_left_and_intended, stays), _LEFT, recheck)
+    _, gone = exchange.run(lambda: run.spark, threads=run.options.read_threads)
+    return frozenset().union(*gone)
 
 
 @dataclass(frozen=True)
@@ -103,19 +93,16 @@ class _RecheckTask:
     threads: int
     at: datetime
 
-    def __call__(self, doubtful: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, _number: int, doubtful: pa.Table) -> frozenset[str]:
+        """Return the named ones of those that are gone."""
+        found = set[str]()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-left") as pool:
-            for batch in doubtful:
-                for begin in range(0, batch.num_rows, _LOT):
-                    rows = batch.slice(begin, _LOT)
-                    gone = rows.filter(
-                        pa.array(pool.map(self._is_gone, rows.to_pylist()), pa.bool_())
-                    )
-                    if gone.num_rows:
-                        self._write_down(gone)
-                        addresses = gone.column("address").to_pylist()
-                        named = [address for address in addresses if address in self.named]
-                        yield pa.record_batch([pa.array(named, pa.string())], schema=_GONE)
+            for rows in doubtful.to_batches(max_chunksize=_LOT):
+                gone = rows.filter(pa.array(pool.map(self._is_gone, rows.to_pylist()), pa.bool_()))
+                if gone.num_rows:
+                    self._write_down(gone)
+                    found.update(gone.column("address").to_pylist())
+        return self.named & found
 
     def _is_gone(self, row: Mapping[str, Any]) -> bool:
         try:
@@ -129,8 +116,8 @@ class _RecheckTask:
     def _write_down(self, gone: pa.RecordBatch) -> None:
         count = gone.num_rows
         columns = [
-            gone.column("address").cast(pa.string()),
-            gone.column("size").cast(pa.int64()),
+            gone.column("address"),
+            gone.column("size_bytes"),
             pa.array(["already_gone"] * count, pa.string()),
             pa.nulls(count, pa.string()),
             pa.array([self.at] * count, schemas.INSTANT),
@@ -141,37 +128,49 @@ class _RecheckTask:
 
 
 def _leaves_any(run: Run, journal: Journal, stays: Sequence[str]) -> bool:
-    with surfacing_errors():
-        return (
-            not journal.frame(run.spark, journal.parts())
-            .where(sf.col("outcome").isin(*stays))
-            .isEmpty()
-        )
+    rows = journal.source(journal.parts())
+    return any(rows.each(lambda: run.spark, partial(_any_stays, stays)))
 
 
-def _left_and_intended(run: Run, journal: Journal, stays: Sequence[str]) -> DataFrame:
-    """Return the objects that stay although some batch was about to delete them.
+def _any_stays(stays: Sequence[str], batches: Batches) -> bool:
+    outcomes = pa.array(stays)
+    return any(
+        pc.any(pc.is_in(batch.column("outcome"), value_set=outcomes)).as_py() for batch in batches
+    )
+
+
+def _left_and_intended(stays: Sequence[str], bucket: Mapping[str, pa.Table]) -> Sent[None]:
+    """Send on the objects that stay although some batch was about to delete them.
 
     No answer to such a batch is written down.
 
+    Args:
+        stays: Outcomes of the report for an object that is still there.
+        bucket: `journal` with columns of `ROWS` of a journal.
+
     Returns:
-        Columns address, size (bytes) and kept (the report says `kept`).
+        Columns of `_LEFT`.
     """
-
-    def count(*outcomes: str) -> Column:
-        return sf.count_if(sf.col("outcome").isin(*outcomes))
-
-    return (
-        journal.frame(run.spark, journal.parts())
-        .groupBy("address")
-        .agg(
-            sf.max("size_bytes").alias("size"),
-            (count("kept") > 0).alias("kept"),
-            count(*stays).alias("stays"),
-            count("deleted", "already_gone").alias("gone"),
-            count("intended").alias("sent"),
-            count("refused", "unsent").alias("answered"),
-        )
-        .where("stays > 0 and gone = 0 and sent > answered")
-        .select("address", "size", "kept")
+    rows = bucket["journal"]
+    outcomes = {
+        "kept": ("kept",),
+        "stays": stays,
+        "gone": ("deleted", "already_gone"),
+        "sent": ("intended",),
+        "answered": ("refused", "unsent"),
+    }
+    counted = {
+        name: pc.is_in(rows["outcome"], value_set=pa.array(some)).cast(pa.int64())
+        for name, some in outcomes.items()
+    }
+    known = pa.table({**{name: rows[name] for name in _LEFT.names[:2]}, **counted})
+    known = (
+        known.group_by("address")
+        .aggregate([("size_bytes", "max"), *((name, "sum") for name in outcomes)])
+        .rename_columns(known.column_names)
     )
+    is_left = pc.and_(pc.greater(known["stays"], 0), pc.equal(known["gone"], 0))
+    left = known.filter(pc.and_(is_left, pc.greater(known["sent"], known["answered"])))
+    is_kept = pc.greater(left["kept"], 0)
+    left = left.set_column(left.column_names.index("kept"), "kept", is_kept)
+    return Sent(None, {place_of(rows): left.select(_LEFT.names).cast(_LEFT)})

@@ -5,39 +5,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
 
 from spark_core import schemas
-from spark_core.errors import DeletionFailedError
+from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
+from spark_core.errors import DeletionFailedError, IncompleteReadError
+from spark_core.records import tables, writing
 from spark_core.records.figures import DeletionFigures
+from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Target, Written
+from spark_core.references import rows_aside
+from spark_core.run import Run
+from spark_core.spark.exchange import AnySource, Exchange, Sent
 from spark_core.sweep.plan import undone
 
 # Outcomes after which nothing more is to be done.
 FINAL = ("deleted", "already_gone", "kept")
 OUTCOMES = (*FINAL, "refused", "failed")
+_NOT_DELETED = OUTCOMES[len(FINAL) :]
+
+# What the report says of an object as the plan has it.
+PLANNED = pa.schema(
+    [
+        ADDRESS_HASH,
+        *(schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes", "reason")),
+    ]
+)
+_LAST = pc.ScalarAggregateOptions(skip_nulls=False)
 
 
-def finished(journal: DataFrame, sweep: str) -> DataFrame:
-    """Return the addresses that a sweep leaves alone: finished ones, and those it tried itself.
+def are_finished(rows: pa.Table | pa.RecordBatch, sweep: str) -> pa.ChunkedArray | pa.BooleanArray:
+    """Say which rows of a journal end the work of a sweep on their objects.
+
+    It leaves alone what is finished, and what it tried itself.
 
     Args:
-        journal: Columns of `Journal.frame`.
+        rows: Columns of `ROWS` of a journal.
         sweep: Id of the process that sweeps.
+    """
+    is_tried = pc.and_(pc.equal(rows["sweep"], sweep), _is_any(rows, _NOT_DELETED))
+    return pc.or_(_is_any(rows, FINAL), is_tried)
+
+
+def _is_any(rows: pa.Table | pa.RecordBatch, outcomes: Sequence[str]) -> pa.ChunkedArray | pa.Array:
+    return pc.is_in(rows["outcome"], value_set=pa.array(outcomes))
+
+
+def write_report(run: Run, expired: StoredTable, journal: Journal) -> Written:
+    """Write the report of a finished sweep from its journal.
+
+    The journal has an outcome for each object of the plan.
+
+    The objects are counted, not the journal's rows. An object that failed before, or whose task ran
+    twice, has several rows.
 
     Returns:
-        Column address; duplicates allowed.
+        Columns of `schemas.DELETION_REPORT`, key address.
+
+    Raises:
+        IncompleteReadError: If an object had no outcome in two readings: the journal was not listed
+            whole.
     """
-    tried = (sf.col("sweep") == sweep) & sf.col("outcome").isin("refused", "failed")
-    return journal.where(sf.col("outcome").isin(*FINAL) | tried).select("address")
+    try:
+        return _write_report(run, expired, journal)
+    except IncompleteReadError:
+        return _write_report(run, expired, journal)
 
 
-def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
+def _write_report(run: Run, expired: StoredTable, journal: Journal) -> Written:
+    folder = tables.folder(tables.DELETION_REPORT, run.key)
+    attempt = writing.new_attempt()
+    target = Target(run.store, folder, attempt, schemas.DELETION_REPORT, measure)
+    sources: dict[str, AnySource] = {
+        "planned": expired.source(PLANNED.names[1:]).through(PLANNED, with_address_hash),
+        "journal": journal.source(journal.parts()),
+    }
+    put = partial(rows_aside.put, target)
+    exchange = Exchange(sources, _reported, schemas.DELETION_REPORT, put)
+
+    def write() -> Written:
+        counts, receipts = exchange.run(lambda: run.spark, threads=run.options.read_threads)
+        if sum(counts) != expired.manifest.rows:
+            raise IncompleteReadError(
+                f"run {run.key} of {run.repository.id}: the journal as it is listed tells of "
+                f"{sum(counts)} of {expired.manifest.rows} objects, and each was written down "
+                f"({journal.folder})",
+                "Run the same command again.",
+            )
+        return Written(attempt, receipts, is_all=True)
+
+    return writing.removed_on_failure(target, write)
+
+
+def _reported(bucket: Mapping[str, pa.Table]) -> Sent[int]:
+    rows = report(bucket["planned"], bucket["journal"])
+    return Sent(rows.num_rows, {rows_aside.place_of(bucket["planned"]): rows})
+
+
+def report(plan: pa.Table, rows: pa.Table) -> pa.Table:
     """Return the outcome of each object of a plan, from all journal rows about it.
 
     An object counts as deleted if some batch was about to delete it and it was found gone later.
@@ -45,61 +115,57 @@ def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
     gone before.
 
     Args:
-        plan: Columns of `schemas.EXPIRED_ADDRESSES`, key address.
-        journal: Columns of `Journal.frame`.
+        plan: Columns of `PLANNED`, key address.
+        rows: Columns of `ROWS` of a journal.
 
     Returns:
         Columns of `schemas.DELETION_REPORT`, key address; no row for an object without an outcome.
     """
-    last_failure = _last("refused", "failed")
-    by_address = journal.groupBy("address").agg(
-        *(
-            _count(outcome).alias(outcome)
-            for outcome in ("deleted", "already_gone", "kept", "refused")
-        ),
-        (_count("intended") - _count("unsent")).alias("attempts"),
-        sf.min(sf.when(sf.col("outcome").isin("deleted", "already_gone"), sf.col("at"))).alias(
-            "gone_at"
-        ),
-        _last("kept").alias("kept_because"),
-        last_failure.alias("failure"),
-    )
+    told = plan.drop_columns("address_hash").join(_by_address(rows), "address", join_type="inner")
+    for what, outcomes in (("kept", ("kept",)), ("failure", _NOT_DELETED)):
+        told = told.join(_last(rows, what, outcomes), "address", join_type="left outer")
+    is_gone = pc.greater(told["already_gone"], 0)
     # The store did not answer an intent, or its answer may not have been its last word.
-    open_intent = sf.col("attempts") > sf.col("deleted") + sf.col("refused")
-    outcome = (
-        sf.when((sf.col("deleted") > 0) | ((sf.col("already_gone") > 0) & open_intent), "deleted")
-        .when(sf.col("already_gone") > 0, "already_gone")
-        .when(sf.col("kept") > 0, "kept")
-        .otherwise(sf.col("failure.outcome"))
+    is_open = pc.greater(told["attempts"], pc.add(told["deleted"], told["refused"]))
+    is_deleted = pc.or_(pc.greater(told["deleted"], 0), pc.and_(is_gone, is_open))
+    cases = pc.make_struct(is_deleted, is_gone, pc.is_valid(told["kept_outcome"]))
+    outcome = pc.case_when(cases, "deleted", "already_gone", "kept", told["failure_outcome"])
+    error = pc.if_else(
+        pc.is_in(outcome, value_set=pa.array(_NOT_DELETED)), told["failure_error"], None
     )
-    error = sf.when(sf.col("outcome") == "kept", sf.col("kept_because.error")).when(
-        sf.col("outcome").isin("refused", "failed"), sf.col("failure.error")
+    columns = {
+        **{name: told[name] for name in ("address", "size_bytes", "reason")},
+        "outcome": outcome,
+        "error": pc.if_else(pc.equal(outcome, "kept"), told["kept_error"], error),
+        "attempts": told["attempts"].cast(pa.int32()),
+        "deleted_at": pc.if_else(pc.equal(outcome, "deleted"), told["gone_at"], None),
+    }
+    return pa.table(columns).filter(pc.is_valid(outcome)).cast(schemas.DELETION_REPORT)
+
+
+def _by_address(rows: pa.Table) -> pa.Table:
+    """Count the rows of each object by what they say; say when it was first known to be gone."""
+    counts = {
+        outcome: pc.equal(rows["outcome"], outcome).cast(pa.int64())
+        for outcome in ("deleted", "already_gone", "refused", "intended", "unsent")
+    }
+    gone_at = pc.if_else(_is_any(rows, ("deleted", "already_gone")), rows["at"], None)
+    known = pa.table({"address": rows["address"], "gone_at": gone_at, **counts})
+    found = known.group_by("address").aggregate(
+        [("gone_at", "min"), *((outcome, "sum") for outcome in counts)]
     )
-    return (
-        plan.select("address", "size_bytes", "reason")
-        .join(by_address.withColumn("outcome", outcome), on="address", how="inner")
-        .where(sf.col("outcome").isNotNull())
-        .select(
-            "address",
-            "size_bytes",
-            "reason",
-            "outcome",
-            error.alias("error"),
-            sf.col("attempts").cast("int").alias("attempts"),
-            sf.when(sf.col("outcome") == "deleted", sf.col("gone_at")).alias("deleted_at"),
-        )
+    found = found.rename_columns(known.column_names)
+    attempts = pc.subtract(found["intended"], found["unsent"])
+    return found.drop_columns(["intended", "unsent"]).append_column("attempts", attempts)
+
+
+def _last(rows: pa.Table, what: str, outcomes: Sequence[str]) -> pa.Table:
+    """Return outcome and error of the last row of each object that has one of these outcomes."""
+    found = rows.filter(_is_any(rows, outcomes)).sort_by("at")
+    last = found.select(["address", "outcome", "error"]).group_by("address", use_threads=False)
+    return last.aggregate([("outcome", "last"), ("error", "last", _LAST)]).rename_columns(
+        ["address", f"{what}_outcome", f"{what}_error"]
     )
-
-
-def _count(outcome: str) -> Column:
-    return sf.count_if(sf.col("outcome") == outcome)
-
-
-def _last(*outcomes: str) -> Column:
-    """Return outcome and error of the last row with one of these outcomes; null if none has one."""
-    row = sf.when(sf.col("outcome").isin(*outcomes), sf.struct("outcome", "error"))
-    at = sf.when(sf.col("outcome").isin(*outcomes), sf.col("at"))
-    return sf.max_by(row, at)
 
 
 def measure(batch: pa.RecordBatch) -> Mapping[str, int]:
@@ -112,11 +178,6 @@ def measure(batch: pa.RecordBatch) -> Mapping[str, int]:
             pc.sum(pc.if_else(chosen, batch.column("size_bytes"), 0)).as_py() or 0
         )
     return figures
-
-
-def empty_report() -> pa.Table:
-    """Return the report of a plan without objects."""
-    return schemas.DELETION_REPORT.empty_table()
 
 
 def require_complete(stored: StoredTable) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core.addresses.candidates import (
     CANDIDATE,
@@ -30,7 +28,7 @@ from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run, require_alone
-from spark_core.spark.session import surfacing_errors
+from spark_core.spark.exchange import Batches
 
 
 def undone(manifest: Manifest) -> tuple[int, int]:
@@ -85,7 +83,7 @@ def require_whole_plan(run: Run, expired: StoredTable, limits: Limits) -> None:
         CorruptTableError: If a part is damaged.
         UnsafePlanError: If a row may not be deleted, or rows are missing.
     """
-    rows = _checked_rows(run, expired, limits)
+    rows = sum(expired.source().each(lambda: run.spark, partial(_check, limits)))
     if rows != expired.manifest.rows:
         raise UnsafePlanError(
             f"the plan of run {run.key} has {rows} rows, its manifest says {expired.manifest.rows}",
@@ -93,24 +91,12 @@ def require_whole_plan(run: Run, expired: StoredTable, limits: Limits) -> None:
         )
 
 
-def _checked_rows(run: Run, expired: StoredTable, limits: Limits) -> int:
-    if expired.is_small:
-        return sum(batch["rows"][0].as_py() for batch in _map_check(limits, expired.batches()))
-    with surfacing_errors():
-        rows = (
-            expired.frame(run.spark)
-            .mapInArrow(partial(_map_check, limits), "rows long")
-            .agg(sf.sum("rows"))
-            .first()
-        )
-    assert rows is not None  # noqa: S101 - an aggregate without grouping has one row
-    return rows[0] or 0
-
-
-def _map_check(limits: Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _check(limits: Limits, batches: Batches) -> int:
+    rows = 0
     for batch in batches:
         require_allowed(batch, limits)
-        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+        rows += batch.num_rows
+    return rows
 
 
 def require_allowed(batch: pa.RecordBatch, limits: Limits) -> None:

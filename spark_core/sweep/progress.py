@@ -1,4 +1,4 @@
-"""The progress of a sweep, reported while its executors work."""
+"""The progress of a sweep, reported while its tasks work."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Everything that may refer to such an object is read again.
 References are read in the mark's order, by the mark's own functions: first all staged entries, then
 rules, refs and the server's list, then what the commits reach. An address that is found twice is
 kept, and so is one that only a collision of hashes finds. What cannot be read ends the sweep. The
-module `mark.second_look` says which parts the next look reads again, and why that is safe.
+module `references.second_look` says which parts the next look reads again, and why that is safe.
 
 Commits reach what goes by a retention policy, so that decides nothing there. Such an object is kept
 if it is staged, held or hidden like any other, and if the policy does not name it any more. What
@@ -16,28 +16,25 @@ under every name under which it is staged now.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from spark_core import schemas
-from spark_core.errors import IncompleteReadError
+from spark_core.addresses.address_hashes import ADDRESS_HASH, are_among, hashed, with_address_hash
+from spark_core.errors import IncompleteReadError, UnsafePlanError
 from spark_core.holds import Holds
 from spark_core.policies import staged_names, versions
 from spark_core.policies.confirmed import is_confirmed
 from spark_core.policies.document import Policy
 from spark_core.policies.expirations import UNREADABLE, NamedNow, instant_of, named_now
-from spark_core.policies.staged_names import DATED, StagedJudge
+from spark_core.policies.staged_names import StagedJudge
 from spark_core.records import tables
 from spark_core.records.figures import (
     ListedFigures,
@@ -46,30 +43,25 @@ from spark_core.records.figures import (
     TwinFigures,
 )
 from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Receipt, parts_of, summed, write_read
+from spark_core.references import rows_aside
 from spark_core.references.commits import heads_now
 from spark_core.references.heads import Heads
 from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
-from spark_core.references.sizes import address_hash
-from spark_core.references.uncommitted import Staged, read_staged
+from spark_core.references.suspects import OBJECTS
+from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.exchange import AnySource, source_of
-from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import counted, frame_of, read_counted
+from spark_core.spark import placement
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
+from spark_core.spark.tasks import run_tasks
 from spark_core.sweep import twins_now
 from spark_core.sweep.committed_now import Committed, TablesRead
-from spark_core.sweep.delete_batches import NOT_LET_GO
+from spark_core.sweep.why_kept import KEPT, NOTHING, Kept, Rules, why_kept
 
-# Rows of a result that the driver may hold. A larger result stays with the executors.
-DRIVER_ROWS = 10_000
-
-STAGED = "staged"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FOUND = pa.schema(
-    [pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)]
-)
-_HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
+_HASHES = pa.schema([ADDRESS_HASH])
+_PLANNED = pa.schema([ADDRESS_HASH, *OBJECTS])
+_ADDRESSES = pa.schema([ADDRESS_HASH, OBJECTS.field("address")])
+_NAMES = pa.schema([*_ADDRESSES, staged_names.TAKEN.field("branch")])
 
 
 @dataclass(frozen=True)
@@ -77,13 +69,16 @@ class ByPolicy:
     """What goes by a retention policy, although entries lead to it.
 
     Attributes:
-        addresses: Column address.
+        objects: Columns of `suspects.OBJECTS`, key address. Where nobody knows when they were
+            written, they are as old as can be: each was due by its own date when a sweep took it.
+        count: Their number.
         digest: Digest of the document that the plan was made by; None where any confirmed one
             counts.
         any_staged: Whether any of them may go although it is staged.
     """
 
-    addresses: DataFrame
+    objects: AnySource
+    count: int
     digest: str | None = None
     any_staged: bool = True
 
@@ -107,7 +102,7 @@ class _StagedNamesNow:
     """
 
     digest: str
-    taken: DataFrame | None
+    taken: AnySource | None
     problem: str
 
 
@@ -117,9 +112,9 @@ class ReferencesNow:
 
     Attributes:
         began: Start of its age, by the run's clock: before the first byte was read. Where reading
-            the staged entries takes long, it is before refs were read (see `mark.second_look`).
-        frame: Columns address (key) and why: rows of the plan that something references now, or did
-            at an earlier look of the same sweep. Already read to the end.
+            the staged entries takes long, it is before refs were read (see `second_look`).
+        kept: Objects of the plan that something references now, or did at an earlier look of the
+            same sweep.
         figures: Figures for the report.
         known: Tables read so far, for the next look.
         parts: When each staged part was read.
@@ -130,7 +125,7 @@ class ReferencesNow:
     """
 
     began: datetime
-    frame: DataFrame
+    kept: Kept
     figures: SecondLookFigures
     known: TablesRead
     parts: Parts
@@ -139,51 +134,58 @@ class ReferencesNow:
     named: _NamedNow | None = None
     names: _StagedNamesNow | None = None
 
+    def release(self) -> None:
+        """Remove what later looks would have read."""
+        self.known.release()
 
-def reader_of_references(
-    by_policy: ByPolicy | None = None,
-) -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
+
+def reader_of_references(by_policy: ByPolicy | None = None) -> Callable[..., ReferencesNow]:
     """Return `read_again` with a memory, for one sweep.
 
     The next calls do not read again what one call read of the server's tables.
 
-    The rows that were read stay with the executors. If an executor is lost with its rows, or rows
-    are missing, everything is read once more, as in a new sweep. Objects that an earlier call saw
-    alive stay alive all the same. If that record is lost as well, the sweep ends.
+    If rows are missing, everything is read once more, as in a new sweep. Objects that an earlier
+    call saw alive stay alive all the same.
 
     Args:
         by_policy: As for `read_again`.
+
+    Returns:
+        Takes a run, a plan, the mark's tables, and what is concluded, as `read_again`.
     """
     last: list[ReferencesNow] = []
 
-    def again(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> ReferencesNow:
-        look = partial(read_again, run, plan, mark=mark, by_policy=by_policy)
+    def again(
+        run: Run,
+        plan: AnySource,
+        mark: Mapping[str, StoredTable],
+        concluded: AnySource | None = None,
+    ) -> ReferencesNow:
+        look = partial(read_again, run, plan, mark=mark, by_policy=by_policy, concluded=concluded)
         try:
             last[:] = [look(previous=last[0] if last else None)]
-        except (PySparkException, Py4JJavaError, IncompleteReadError) as failure:
-            if not last and not isinstance(failure, IncompleteReadError):
-                raise
-            last[:] = [look(alive=last[0].frame if last else None)]
+        except IncompleteReadError:
+            last[:] = [look(alive=last[0].kept if last else NOTHING)]
         return last[0]
 
     return again
 
 
-@surfacing_errors()
 def read_again(
     run: Run,
-    plan: DataFrame,
+    plan: AnySource,
     *,
     mark: Mapping[str, StoredTable],
     previous: ReferencesNow | None = None,
-    alive: DataFrame | None = None,
+    alive: Kept = NOTHING,
     by_policy: ByPolicy | None = None,
+    concluded: AnySource | None = None,
 ) -> ReferencesNow:
     """Find the objects of a plan that something refers to now.
 
     Everything that moves is read anew: staged entries, rules, refs, the server's list, holds, and
     the answers of branches for paths that may have a twin. Where reading all staged entries takes
-    long, only parts of them are read (see `mark.second_look`). The content of the server's tables
+    long, only parts of them are read (see `second_look`). The content of the server's tables
     names them, so only tables that neither the mark nor `previous` had read are read. Each of them
     is read whole, or the sweep ends.
 
@@ -192,12 +194,14 @@ def read_again(
 
     Args:
         run: The run, of the instance that was marked.
-        plan: The objects that may still be deleted: columns address, size_bytes and, where it is
-            known, last_modified of `schemas.EXPIRED_ADDRESSES`.
+        plan: The objects: columns address, size_bytes and, where it is known, last_modified of
+            `schemas.EXPIRED_ADDRESSES`.
         mark: The mark's tables by name; `uncommitted_addresses` is not read.
         previous: Result of an earlier call in the same sweep; what it found is found again.
-        alive: `frame` of an earlier call, where nothing else of that call can be relied on.
+        alive: `kept` of an earlier call, where nothing else of that call can be relied on.
         by_policy: Objects of the plan that go by the retention policy; None for none.
+        concluded: Objects (address) that nobody will delete any more: branches are not asked about
+            them. None for none.
 
     Returns:
         The objects that must be kept, and why.
@@ -205,203 +209,162 @@ def read_again(
     Raises:
         RepositoryStateError: If the server shows no branch or no commit that keeps its objects.
         IncompleteReadError: If anything could not be read to its end.
+        UnsafePlanError: If more is referenced again than the driver may hold.
         LakegcError: For any other cause. Nothing is known then, and nothing may be deleted.
     """
-    reading = _Reading.begin(run, mark, previous, alive)
-    parts = reading.parts
     with ExitStack() as held:
-        # Three queries use it: the referenced objects, the sizes of the rest, and the twins among
-        # the rest. The write time of an object in quarantine is unknown, so it may hide on any
-        # branch.
-        is_known = reading.is_dated = "last_modified" in plan.columns
-        written = sf.col("last_modified") if is_known else sf.lit(reading.began)
-        plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
-        held.callback(plan.unpersist)
+        reading = _Reading(run, plan, mark, by_policy, concluded)
+        reading.kept = alive
+        if previous is not None:
+            reading.go_on_from(previous)
+        parts = reading.parts
         staged = reading.read_staged(held)
         if by_policy is not None and by_policy.any_staged:
-            reading.read_names(plan, by_policy)
+            reading.read_names(by_policy)
         # Always after the last staged part: what was committed in between was in neither kind
         # before.
         committed = reading.read_committed()
-        reading.keep(reading.referenced(staged, committed, plan, by_policy))
+        rest = reading.find_referenced(staged, committed, held)
         parts.turn()
         if parts.begin(HIDDEN):
-            reading.read_hidden(plan, committed, by_policy)
+            reading.read_hidden(rest, committed)
             if run.now() - committed.began > parts.quick:
                 committed = reading.read_committed()
-                reading.keep(reading.referenced([], committed, plan, by_policy))
+                reading.find_referenced([], committed, held)
     return reading.end(staged, committed)
 
 
-@dataclass
 class _Reading:
-    """One reading of everything that may refer to a plan.
+    """One reading of everything that may refer to a plan; arguments as for `read_again`."""
 
-    Attributes:
-        run: The run.
-        mark: The mark's tables by name.
-        prefix: Where the server keeps its tables.
-        began: When it began.
-        calls: The server's requests before.
-        parts: When each staged part was read.
-        budget: For how long to begin parts that were read before; None for no limit.
-        known: The server's tables that were read so far.
-        searched: What was known at the last search for hidden entries.
-        found: Columns address and why, of what is referenced.
-        twin_figures: Figures of the search for hidden entries; None if none was due.
-        named: What the retention policy names now; None if nothing was asked.
-        names: What it takes now although it is staged; None if nothing was asked.
-        is_dated: Whether the plan has the dates of its objects.
-    """
-
-    run: Run
-    mark: Mapping[str, StoredTable]
-    prefix: str
-    began: datetime
-    calls: Counter[str]
-    parts: Parts
-    budget: timedelta | None
-    known: TablesRead
-    searched: TablesRead
-    found: DataFrame | None
-    twin_figures: TwinFigures | None = None
-    named: _NamedNow | None = None
-    names: _StagedNamesNow | None = None
-    is_dated: bool = True
-
-    @classmethod
-    def begin(
-        cls,
-        run: Run,
-        mark: Mapping[str, StoredTable],
-        previous: ReferencesNow | None,
-        alive: DataFrame | None,
-    ) -> _Reading:
-        """Begin with what earlier readings of the same sweep know and found."""
-        began, calls = run.now(), Counter(run.server.requests)
-        prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
-        budget: timedelta | None
-        if previous is None:
-            parts = Parts(run.now, run.options.reread_every * QUICK)
-            known = searched = TablesRead()
-            found, budget = alive, None
-        else:
-            parts, known, searched = previous.parts, previous.known, previous.searched
-            found, budget = previous.frame, max(parts.quick, began - previous.ended)
-        reading = cls(run, mark, prefix, began, calls, parts, budget, known, searched, found)
-        if previous is not None:
-            reading.named, reading.names = previous.named, previous.names
-        return reading
-
-    def keep(self, referenced: DataFrame) -> None:
-        """Add to what is referenced; nothing is taken away."""
-        self.found = _read_to_end(_union(self.found, referenced))
-
-    def referenced(
+    def __init__(
         self,
-        staged: Sequence[_StagedNow],
-        committed: Committed,
-        plan: DataFrame,
+        run: Run,
+        plan: AnySource,
+        mark: Mapping[str, StoredTable],
         by_policy: ByPolicy | None,
-    ) -> DataFrame:
-        """Find what is staged, committed or held; of a policy's objects, what it does not name."""
-        hashes = [one.hashes for one in staged]
-        if by_policy is None:
-            return _referenced(hashes, committed, plan)
-        own = plan.join(by_policy.addresses, on="address", how="left_semi")
-        others = plan.join(by_policy.addresses, on="address", how="left_anti")
-        named, why = self._named(committed, own, by_policy.digest)
-        left = self._not_named(committed, own, why)
-        taken = None if named is None else self._taken(staged, committed, named)
-        found = [_referenced(hashes, committed, others)]
-        if named is not None:
-            left = _without(left, _frame(self.run, named.committed))
-        if taken is not None:
-            # These are known to be staged; they may go only if no commit has them.
-            found.append(_referenced([], committed, own.join(taken, on="address", how="left_semi")))
-            left, own = _without(left, taken), _without(own, taken)
-        uncommitted = replace(committed, known=replace(committed.known, addresses=None))
-        found += [_referenced(hashes, uncommitted, own), left]
-        return reduce(DataFrame.unionByName, found)
+        concluded: AnySource | None,
+    ) -> None:
+        self.run, self.mark, self.by_policy = run, mark, by_policy
+        self.began, self.calls = run.now(), Counter(run.server.requests)
+        self.plan = plan.through(_PLANNED, partial(_planned, self.began))
+        self.concluded = _no_rows(_ADDRESSES)
+        if concluded is not None:
+            self.concluded = _by_hash(concluded, _ADDRESSES)
+        self.prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
+        self.parts = Parts(run.now, run.options.reread_every * QUICK)
+        # For how long to begin parts that were read before; None for no limit.
+        self.budget: timedelta | None = None
+        self.known = self.searched = TablesRead()
+        self.kept = NOTHING
+        self.twin_figures: TwinFigures | None = None
+        self.named: _NamedNow | None = None
+        self.names: _StagedNamesNow | None = None
 
-    def _taken(
-        self, staged: Sequence[_StagedNow], committed: Committed, named: NamedNow
-    ) -> DataFrame | None:
-        """Find what goes although it is staged: in no commit, and due under each of its names.
+    def go_on_from(self, last: ReferencesNow) -> None:
+        """Take what an earlier reading of the same sweep knows and found."""
+        self.parts, self.known, self.searched = last.parts, last.known, last.searched
+        self.kept, self.named, self.names = last.kept, last.named, last.names
+        self.budget = max(self.parts.quick, self.began - last.ended)
 
-        If an object has more staged entries than names, one reading lost names (safety 30), so it
-        is kept.
+    def keep(self, more: Sequence[pa.Table]) -> None:
+        """Add to what is referenced, in columns of `KEPT`; nothing is taken away."""
+        self.kept = Kept.of(pa.concat_tables([self.kept.table, *more]))
+        most = placement.MOST_ROWS_OF_THE_DRIVER
+        if len(self.kept.hashes) > most:
+            raise UnsafePlanError(
+                f"run {self.run.key} of {self.run.repository.id}: {len(self.kept.hashes)} of the "
+                f"{self.plan.rows} objects that may go are referenced again, more than a sweep "
+                f"remembers ({most}); nothing was deleted under this look",
+                "Mark again under a new run key.",
+            )
+
+    def find_referenced(
+        self, staged: Sequence[_StagedNow], committed: Committed, held: ExitStack
+    ) -> AnySource:
+        """Find what is staged, committed or held; of a policy's objects, what it does not name.
 
         Returns:
-            Column address; None for nothing.
+            The objects that nothing refers to so far: columns of `suspects.OBJECTS`.
+
+        Raises:
+            IncompleteReadError: If any rows got lost on the way to their comparison.
         """
-        names, state = self.names, self.named
-        if names is None or names.taken is None or named.in_no_commit is None or state is None:
-            return None
-        # The document may have changed since the names were read.
-        if state.state[0] != names.digest:
-            return None
-        taken = _without(names.taken, _on_held(committed, names.taken)).join(
-            _frame(self.run, named.in_no_commit), on="address", how="left_semi"
+        run = self.run
+        rest = rows_aside.target_of(run, OBJECTS)
+        entries = [receipt for one in staged for receipt in one.receipts]
+        rules, of_policy = self._by_policy(staged, committed)
+        sources: dict[str, AnySource] = {
+            "planned": self.plan,
+            "concluded": self.concluded,
+            "staged": rows_aside.source_of(run, _HASHES, entries),
+            "committed": self.known.addresses(run).through(KEPT, _reasons),
+            **of_policy,
+        }
+        meet = partial(_meet, rules, self.kept.hashes, self.began)
+        met, left = Exchange(sources, meet, OBJECTS, partial(rows_aside.put, rest)).run(
+            lambda: run.spark, threads=run.options.read_threads
         )
-        readings = sum(1 + len(set(one.figures.server_runs)) for one in staged)
-        if not readings:
-            return taken.select("address").distinct()
-        entries = reduce(DataFrame.unionByName, (one.hashes for one in staged))
-        return (
-            taken.groupBy("address")
-            .agg(sf.count("*").alias("names"))
-            .select("address", "names", address_hash())
-            .join(
-                entries.groupBy("address_hash").agg(sf.count("*").alias("entries")),
-                on="address_hash",
-                how="left",
+        held.callback(rows_aside.remove, rest, left)
+        came = sum((one.rows for one in met), Counter[str]())
+        wanted = Counter({name: sources[name].rows for name in ("planned", "staged", "committed")})
+        wanted["own"] = 0 if self.by_policy is None else self.by_policy.count
+        wanted = +wanted
+        if came != wanted:
+            raise IncompleteReadError(
+                f"repository {run.repository.id}: of what may refer to the plan just before "
+                f"deleting, {_said(came)} came to their comparison, of {_said(wanted)}",
+                "Run the same command again; if it stays, report it with this text and Spark's "
+                "version.",
             )
-            .where(sf.coalesce("entries", sf.lit(0)) <= sf.col("names") * readings)
-            .select("address")
-        )
+        self.keep([one.kept for one in met])
+        return rows_aside.source_of(run, OBJECTS, left)
 
-    def _not_named(self, committed: Committed, own: DataFrame, why: str) -> DataFrame:
-        """Return address and why of a policy's objects, as if it named none of them any more."""
-        left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
-        if self.names is None or self.names.taken is None:
-            return left
-        branches = _on_held(committed, self.names.taken).groupBy("address").agg(sf.min("branch"))
-        held = sf.concat(
-            sf.lit(f"{NOT_LET_GO}a hold keeps what is staged on branch "), sf.col("min(branch)")
-        )
-        return left.join(branches, on="address", how="left").select(
-            "address", sf.coalesce(held, "why").alias("why")
-        )
+    def _by_policy(
+        self, staged: Sequence[_StagedNow], committed: Committed
+    ) -> tuple[Rules, dict[str, AnySource]]:
+        """Find what the policy says now of its objects."""
+        holds, own, names = committed.commits.holds, self.by_policy, self.names
+        found = dict.fromkeys(("own", "named", "in_no_commit"), _no_rows(_ADDRESSES))
+        found["names"] = _no_rows(_NAMES)
+        if own is None:
+            return Rules(holds), found
+        found["own"] = _by_hash(own.objects, _ADDRESSES)
+        named, why = self._named(committed, own)
+        if named is not None:
+            found["named"] = _by_hash(named.committed, _ADDRESSES)
+        if named is not None and named.in_no_commit is not None:
+            found["in_no_commit"] = _by_hash(named.in_no_commit, _ADDRESSES)
+        if names is not None and names.taken is not None:
+            found["names"] = _by_hash(names.taken, _NAMES)
+        return Rules(
+            holds,
+            held_branches=staged_names.held_branches(holds),
+            not_named=why,
+            readings=sum(1 + len(set(one.figures.server_runs)) for one in staged),
+            # The document may have changed since the names were read.
+            may_be_staged=names is not None
+            and self.named is not None
+            and self.named.state[0] == names.digest,
+        ), found
 
-    def _named(
-        self, committed: Committed, own: DataFrame, digest: str | None
-    ) -> tuple[NamedNow | None, str]:
+    def _named(self, committed: Committed, own: ByPolicy) -> tuple[NamedNow | None, str]:
         """Find what the policy names now of its objects; and why the others are kept."""
         if committed.commits.dump is None:
             return None, "refs could only be walked, which does not show every name"
-        policy, why = _policy_now(self.run, digest)
+        policy, why = _policy_now(self.run, own.digest)
         if policy is None:
             return None, why
         state = (policy.digest, committed.commits.refs, committed.commits.holds)
         if self.named is None or self.named.state != state:
             marked = self.mark[tables.RETAINED_COMMITS.name]
-            named = named_now(
-                self.run, policy, marked, committed.commits, source_of(self._dated(own), DATED)
-            )
+            named = named_now(self.run, policy, marked, committed.commits, own.objects)
             self.named = _NamedNow(state, named)
         problem = "" if self.names is None else self.names.problem
         why = f"; the names of what is staged could not be read ({problem})" if problem else ""
         return self.named.named, f"the retention policy does not name it{why}"
 
-    def _dated(self, own: DataFrame) -> DataFrame:
-        """Return objects with their dates; where the plan has none, only their entries' count.
-
-        Such an object was due by its own date when a sweep took it.
-        """
-        return own if self.is_dated else own.withColumn("last_modified", sf.lit(_EPOCH))
-
-    def read_names(self, plan: DataFrame, by_policy: ByPolicy) -> None:
+    def read_names(self, by_policy: ByPolicy) -> None:
         """Read the staged names, if a rule asks for them and they are due to be read.
 
         They are read behind the branches, so that a name that those show is among them. They are
@@ -418,14 +381,12 @@ class _Reading:
             late = "reading them takes too long to do it at each look"
             self.names = _StagedNamesNow(policy.digest, None, late)
             return
-        own = plan.join(by_policy.addresses, on="address", how="left_semi")
         # Holds are read later, and compared then.
         judge = StagedJudge.of(policy, Holds(()), instant_of(run))
         with staged_names.read_names(run) as names:
             taken = None
             if names.rows is not None:
-                dated = source_of(self._dated(own), DATED)
-                taken = _frame(run, staged_names.taken_now(run, judge, names.rows, dated))
+                taken = staged_names.taken_now(run, judge, names.rows, by_policy.objects)
             self.names = _StagedNamesNow(policy.digest, taken, names.problem)
         self.parts.end(NAMES)
 
@@ -446,41 +407,30 @@ class _Reading:
         self.known = committed.known
         return committed
 
-    def read_hidden(
-        self, plan: DataFrame, committed: Committed, by_policy: ByPolicy | None
-    ) -> None:
+    def read_hidden(self, rest: AnySource, committed: Committed) -> None:
         """Search for hidden entries among the objects that nothing refers to so far."""
         run, commits = self.run, committed.commits
         marked = Heads.of(self.mark[tables.RETAINED_COMMITS.name].manifest)
         heads = heads_now(run, commits, marked, read_at=committed.began)
-        left = plan if self.found is None else _without(plan, self.found)
-        if by_policy is not None:
-            # Such an object can be linked from where it is seen at any time, however old it is.
-            own = left.join(by_policy.addresses, on="address", how="left_semi")
-            own = own.withColumn("last_modified", sf.lit(self.began))
-            left = _without(left, own).unionByName(own)
-        is_news = self.known is not self.searched
-        names = None if self.names is None else self.names.taken
-        self.known, search = twins_now.search(
+        self.known, found, self.twin_figures = twins_now.search(
             run,
-            left,
+            rest,
             self.mark,
             self.known,
             heads,
             commits=commits.table,
-            is_news=is_news,
-            staged=names,
+            is_news=self.known is not self.searched,
+            staged=None if self.names is None else self.names.taken,
         )
         self.parts.end_hidden(branch.id for branch in commits.refs.branches)
-        self.searched, self.twin_figures = self.known, search.figures
-        if search.found is not None:
-            self.keep(search.found)
+        self.searched = self.known
+        self.keep([found])
 
     def end(self, staged: Sequence[_StagedNow], committed: Committed) -> ReferencesNow:
         """Return what was found, with its age and the figures for the report."""
         run, parts, commits, ended = self.run, self.parts, committed.commits, self.run.now()
         # A first reading reads every part.
-        assert parts.oldest is not None and self.found is not None  # noqa: S101, PT018
+        assert parts.oldest is not None  # noqa: S101
         figures = SecondLookFigures(
             began=self.began.isoformat(),
             oldest_began=parts.oldest.isoformat(),
@@ -499,7 +449,7 @@ class _Reading:
         began = parts.oldest if is_young else committed.began
         return ReferencesNow(
             began,
-            self.found,
+            self.kept,
             figures,
             self.known,
             parts,
@@ -510,14 +460,82 @@ class _Reading:
         )
 
 
-def _frame(run: Run, rows: AnySource) -> DataFrame:
-    return frame_of(run.spark, rows.here(run.options.read_threads), spark_type(rows.schema))
+def _no_rows(schema: pa.Schema) -> AnySource:
+    return source_of(schema.empty_table(), schema)
 
 
-def _on_held(committed: Committed, taken: DataFrame) -> DataFrame:
-    """Return the names of staged objects on branches that holds keep."""
-    held = staged_names.held_branches(committed.commits.holds)
-    return taken.where(sf.col("branch").isin(sorted(held)))
+def _by_hash(rows: AnySource, schema: pa.Schema) -> AnySource:
+    return rows.through(schema, partial(_hash, schema.names[1:]))
+
+
+def _hash(columns: Sequence[str], batches: Batches) -> Batches:
+    yield from with_address_hash(batch.select(columns) for batch in batches)
+
+
+def _planned(began: datetime, batches: Batches) -> Batches:
+    """Give objects whose write time is unknown that of a look."""
+    written = pa.scalar(began, schemas.INSTANT)
+    for batch in batches:
+        rows = batch
+        if "last_modified" not in rows.schema.names:
+            rows = rows.append_column("last_modified", pa.repeat(written, rows.num_rows))
+        addresses = rows.column("address").cast(pa.string())
+        others = (rows.column(name) for name in _PLANNED.names[2:])
+        yield pa.record_batch([hashed(addresses), addresses, *others], schema=_PLANNED)
+
+
+def _reasons(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(KEPT.names).cast(KEPT)
+
+
+@dataclass(frozen=True)
+class _Met:
+    """What came of the objects of a bucket.
+
+    Attributes:
+        rows: How many rows of each source came, as far as it may keep anything.
+        kept: Columns of `KEPT`.
+    """
+
+    rows: Counter[str]
+    kept: pa.Table
+
+
+def _meet(
+    rules: Rules, known: Any, linked_at: datetime, bucket: Mapping[str, pa.Table]
+) -> Sent[_Met]:
+    """Compare the objects of a plan with what may refer to them.
+
+    Args:
+        rules: What counts for all of them.
+        known: Hashes of those that are kept anyway, sorted.
+        linked_at: When an object of a policy may have been linked at the latest.
+        bucket: `planned` with columns of `_PLANNED`, and what `why_kept` reads.
+
+    Returns:
+        What is kept; and the rest, for a search for hidden entries.
+    """
+    planned = bucket["planned"]
+    hashes, why = planned["address_hash"].combine_chunks(), why_kept(planned, bucket, rules)
+    kept = pa.table([hashes, why], KEPT.names).filter(why.is_valid()).cast(KEPT)
+    is_done = pc.is_in(planned["address"], value_set=_addresses(bucket["concluded"]))
+    is_known = pa.array(are_among(hashes.to_numpy(), known))
+    rest = planned.filter(pc.and_not(why.is_null(), pc.or_(is_done, is_known)))
+    # Such an object can be linked from where it is seen at any time, however old it is.
+    is_own = pc.is_in(rest["address"], value_set=_addresses(bucket["own"]))
+    dates = pc.if_else(is_own, pa.scalar(linked_at, schemas.INSTANT), rest["last_modified"])
+    objects = rest.select(OBJECTS.names[:-1]).append_column(OBJECTS.names[-1], dates)
+    rows = {name: bucket[name].num_rows for name in ("planned", "staged", "committed", "own")}
+    return Sent(_Met(Counter(rows), kept), {rows_aside.place_of(planned): objects.cast(OBJECTS)})
+
+
+def _addresses(rows: pa.Table) -> pa.StringArray:
+    return rows["address"].combine_chunks()
+
+
+def _said(rows: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(rows.items())) or "nothing"
 
 
 def _policy_now(run: Run, digest: str | None) -> tuple[Policy | None, str]:
@@ -548,24 +566,25 @@ def _policy_now(run: Run, digest: str | None) -> tuple[Policy | None, str]:
 class _StagedNow:
     """Hashes (address_hash) of the staged entries, in the parts that were read, and figures."""
 
-    hashes: DataFrame
+    receipts: Sequence[Receipt]
     figures: StagedReadFigures
 
 
 def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _StagedNow:
-    """Read the staged parts that are due, to their ends; `held` releases what they hold."""
+    """Read the staged parts that are due, to their ends; `held` removes what is set aside."""
     staged = read_staged(run, prefix, parts)
     held.callback(staged.close)
-    # The rows are counted and compared. The compared rows must be the counted ones.
-    held_hashes = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
-    held.callback(held_hashes.unpersist)
-    hashes, rows, figures = counted(held_hashes)
-    return _StagedNow(hashes, _require_all_staged(run, staged.figures(figures), rows))
-
-
-def _hashes(staged: Staged, task: Any, figures: Counter[str]) -> Iterator[pa.RecordBatch]:
-    for batch in staged.read(task, figures):
-        yield batch.select(_HASHES.names)
+    target = rows_aside.target_of(run, _HASHES)
+    receipts = run_tasks(
+        lambda: run.spark,
+        staged.tasks,
+        partial(write_read, target, staged.read),
+        is_small=staged.is_small,
+    )
+    held.callback(rows_aside.remove, target, receipts)
+    rows = sum(part.rows for part in parts_of(receipts))
+    figures = staged.figures(summed(receipts)[1])
+    return _StagedNow(receipts, _require_all_staged(run, figures, rows))
 
 
 def _require_all_staged(run: Run, read: StagedReadFigures, rows: int) -> StagedReadFigures:
@@ -574,80 +593,13 @@ def _require_all_staged(run: Run, read: StagedReadFigures, rows: int) -> StagedR
     This is the counterpart of the check `uncommitted_was_read_whole`.
 
     Raises:
-        IncompleteReadError: If Spark holds a different number of rows than the files and the diffs
-            have.
+        IncompleteReadError: If another number of rows is held than the files and the diffs have.
     """
     if (read.files_read, rows) != (read.files, read.file_rows + read.from_diffs):
         raise IncompleteReadError(
             f"repository {run.repository.id}: of what is staged, read again just before deleting, "
             f"{read.files_read} of {read.files} files with {read.file_rows} rows and "
-            f"{read.from_diffs} rows of diffs were read, of which Spark holds {rows}",
+            f"{read.from_diffs} rows of diffs were read, of which {rows} are held",
             "Run the same command again; if it stays, report it with this text.",
         )
     return read
-
-
-def _referenced(staged: Sequence[DataFrame], committed: Committed, plan: DataFrame) -> DataFrame:
-    """Return address and why of what is staged (address_hash), reached, or held by address.
-
-    An address may come twice.
-    """
-    alive = [one.select("address_hash", sf.lit(STAGED).alias("why")) for one in staged]
-    if committed.known.addresses is not None:
-        alive.append(committed.known.addresses.select("address_hash", "why"))
-    found = []
-    if alive:
-        causes = (
-            reduce(DataFrame.unionByName, alive)
-            .groupBy("address_hash")
-            .agg(sf.min("why").alias("why"))
-        )
-        named = plan.select("address", address_hash()).join(causes, on="address_hash", how="inner")
-        found.append(named.select("address", "why"))
-    holds = committed.commits.holds
-    if holds.of_addresses or not found:
-        found.append(
-            plan.select("address").mapInArrow(partial(_map_held, holds), spark_type(_FOUND))
-        )
-    return reduce(DataFrame.unionByName, found)
-
-
-def _union(found: DataFrame | None, more: DataFrame) -> DataFrame:
-    """Return what was found so far and the new rows; each address once.
-
-    Nothing takes an earlier finding away.
-    """
-    both = more if found is None else found.unionByName(more)
-    return both.groupBy("address").agg(sf.min("why").alias("why"))
-
-
-def _map_held(holds: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        why = holds.reasons(batch.column("address"))
-        found = pa.record_batch(
-            [batch.column("address").cast(pa.string()), why], names=_FOUND.names
-        )
-        yield found.filter(pc.is_valid(why)).cast(_FOUND)
-
-
-def _without(plan: DataFrame, found: DataFrame) -> DataFrame:
-    return plan.join(found.select("address"), on="address", how="left_anti")
-
-
-def _read_to_end(frame: DataFrame) -> DataFrame:
-    """Run a frame of address and why to its end.
-
-    Any failure then comes now, and nothing is read again for the frame.
-    """
-    few = frame.select(*_FOUND.names).limit(DRIVER_ROWS + 1).toArrow()
-    if few.num_rows > DRIVER_ROWS:
-        return frame.localCheckpoint()
-    held = frame_of(frame.sparkSession, few.cast(_FOUND))
-    if held.count() != few.num_rows:
-        raise IncompleteReadError(
-            f"Spark lost {few.num_rows - held.count()} of {few.num_rows} objects that something "
-            "refers to again",
-            "Run the same command again; if it stays, report it with this text and Spark's "
-            "version.",
-        )
-    return held

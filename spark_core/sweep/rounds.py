@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial, reduce
+from functools import partial
+from threading import Event
 from typing import Protocol, TypeAlias
 
-import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_core import schemas
+from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_address_hash
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import TransientError
 from spark_core.lock.lease import Lease
@@ -19,22 +25,37 @@ from spark_core.phases import Deleting
 from spark_core.records.figures import SecondLookFigures
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Receipt, write_parts
+from spark_core.references import rows_aside
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.session import may_be_at_work, speculates, surfacing_errors
+from spark_core.spark import placement
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
+from spark_core.spark.session import cores, may_be_at_work, speculates
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import (
     BATCH_ROWS,
     LOT_ROWS,
     REQUESTS_AT_ONCE,
-    TALLY,
     Dispose,
     Orders,
     Tally,
     run_task,
 )
-from spark_core.sweep.outcomes import finished
+from spark_core.sweep.outcomes import are_finished
 from spark_core.sweep.progress import Meter, OnProgress
+from spark_core.sweep.why_kept import Kept
+
+PLANNED = pa.schema(
+    [
+        ADDRESS_HASH,
+        *(
+            schemas.EXPIRED_ADDRESSES.field(name)
+            for name in ("address", "size_bytes", "last_modified", "slice")
+        ),
+    ]
+)
+_CONCLUDED = pa.schema([ADDRESS_HASH, schemas.JOURNAL.field("address")])
+_OF_A_TASK = ["address", "size_bytes", "last_modified", "why"]
 
 # The rows of a task wait in memory while they are sorted.
 _ROWS_OF_A_TASK = 100_000
@@ -59,16 +80,21 @@ class SecondLook(Protocol):
         """When it began, before the first byte was read, by the run's clock."""
 
     @property
-    def frame(self) -> DataFrame:
-        """Columns address (key) and why."""
+    def kept(self) -> Kept:
+        """The objects, and why they stay."""
 
     @property
     def figures(self) -> SecondLookFigures:
         """Figures for the report."""
 
+    def release(self) -> None:
+        """Remove what later looks of the same sweep would have read."""
 
-# Called with the run, the rest of the plan, and the tables of its mark.
-ReadReferences: TypeAlias = Callable[[Run, DataFrame, Mapping[str, StoredTable]], SecondLook]
+
+# Called with the run, the plan, the tables of its mark, and what of the plan is concluded.
+ReadReferences: TypeAlias = Callable[
+    [Run, AnySource, Mapping[str, StoredTable], AnySource], SecondLook
+]
 
 
 @dataclass(frozen=True)
@@ -173,8 +199,9 @@ class _Rounds:
         self._run, self._plan, self._journal = run, plan, journal
         self._lease, self._tell, self._sent = lease, tell, sent
         self._sweep = secrets.token_hex(6)
-        self._spread = _spread(run, plan.expired.manifest.rows)
-        self._remainder = _Remainder(run, plan.expired, journal, self._sweep)
+        self._is_here = deletes_here(plan.expired)
+        self._spread = _spread(run, plan.expired.manifest.rows, is_here=self._is_here)
+        self._concluded = _Concluded(run, journal, self._sweep)
         self._look: SecondLook | None = None
         self._meter: Meter | None = None
         self.total, self.number = Tally(), 0
@@ -182,36 +209,35 @@ class _Rounds:
     def delete_for_one(self) -> tuple[Tally, SecondLook, timedelta]:
         """Delete for one round; return what it did, under which look, and how long it had."""
         self.number += 1
-        left = self._remainder.frame()
-        look = self._good_look(left)
+        concluded = self._concluded.read()
+        look = self._good_look(concluded)
         # The look may have taken long. The beat after it shows that no other collector has begun.
         self._lease.beat()
         rows = self._plan.expired.manifest.rows
-        self._meter = self._meter or Meter(rows, self._remainder.done, self._tell)
+        self._meter = self._meter or Meter(rows, self._concluded.rows, self._tell)
         time_left = _time_left(self._run, look.began, self._lease)
-        done = self._send(left, look, time_left, self._meter)
+        done = self._send(concluded, look, time_left, self._meter)
         self._report(done, self._meter)
         return done, look, time_left
 
     def release(self) -> None:
-        """Release what the executors hold."""
-        self._remainder.release()
+        """Remove what only this process reads."""
+        self._concluded.release()
         if self._look is not None:
-            self._look.frame.unpersist()
+            self._look.release()
 
-    def _good_look(self, left: DataFrame) -> SecondLook:
+    def _good_look(self, concluded: AnySource) -> SecondLook:
         """Return the last look, or another one if too little of its time is left."""
-        last = self._look
-        if last is not None and _is_worth_a_round(self._run, last):
-            return last
-        self._look = look = self._plan.read_references(self._run, left, self._plan.mark)
-        # The earlier look is released only now: what it has seen alive stays alive.
-        if last is not None:
-            last.frame.unpersist()
-        return look
+        if self._look is None or not _is_worth_a_round(self._run, self._look):
+            plan = planned(self._plan.expired)
+            read = self._plan.read_references
+            self._look = read(self._run, plan, self._plan.mark, concluded)
+        return self._look
 
-    def _send(self, left: DataFrame, look: SecondLook, time_left: timedelta, meter: Meter) -> Tally:
-        """Let the executors delete until the time is over; count what they did."""
+    def _send(
+        self, concluded: AnySource, look: SecondLook, time_left: timedelta, meter: Meter
+    ) -> Tally:
+        """Let tasks delete until the time is over; count what they did."""
         run, lease, spread = self._run, self._lease, self._spread
         until, lost_until = run.now() + time_left, lease.sent_until
         orders = Orders(
@@ -230,11 +256,12 @@ class _Rounds:
         if time_left > timedelta():
             self._sent.round_begins(until)
             lease.sent_until = max(until, lost_until or until)
-        with surfacing_errors(), meter.watching(self._journal, self._sweep, self.number):
-            done = _round(left, look.frame, spread.tasks, orders)
+        sources = {"planned": planned(self._plan.expired), "concluded": concluded}
+        with meter.watching(self._journal, self._sweep, self.number):
+            done = _round(run, sources, look.kept, orders, spread.tasks, is_here=self._is_here)
         self.total.add(done)
         self._sent.round_ended(self.total.objects["deleted"])
-        if not may_be_at_work(run.spark, was_retried=done.retries > 0):
+        if self._is_here or not may_be_at_work(run.spark, was_retried=done.retries > 0):
             lease.sent_until = lost_until
         return done
 
@@ -254,68 +281,133 @@ def replace_unsent(total: Tally) -> Tally:
     )
 
 
-class _Remainder:
-    """The rest of a plan, computed from the journal; each part of the journal is read once.
+def planned(expired: StoredTable) -> AnySource:
+    """Return the objects of a plan: columns of `PLANNED`."""
+    return expired.source(PLANNED.names[1:]).through(PLANNED, with_address_hash)
 
-    The addresses that a part concludes stay with the executors, in memory or on their disks. A
-    round costs a listing of the journal's names, the plan, and the journal's parts since the round
-    before, whichever process wrote them. Parts that were lost with an executor are read again.
+
+def deletes_here(expired: StoredTable) -> bool:
+    """Say whether the driver deletes the objects of a plan by itself."""
+    return placement.driver_works(expired.manifest.rows)
+
+
+class _Concluded:
+    """What of a plan needs nothing more, from the journal; each part of it is read once.
+
+    A round costs a listing of the journal's names, and the journal's parts since the round before,
+    whichever process wrote them.
 
     Args:
         run: The run.
-        expired: The plan.
         journal: Journal, bound to the plan.
         sweep: Id of this process.
     """
 
-    def __init__(self, run: Run, expired: StoredTable, journal: Journal, sweep: str) -> None:
-        self._run, self._expired, self._journal, self._sweep = run, expired, journal, sweep
-        self._read: set[str] = set()
-        self._finished: list[DataFrame] = []
-        self.done = 0
+    def __init__(self, run: Run, journal: Journal, sweep: str) -> None:
+        self._run, self._journal, self._sweep = run, journal, sweep
+        self._target = rows_aside.target_of(run, _CONCLUDED)
+        self._parts: set[str] = set()
+        self._read: list[Receipt] = []
+        self.rows = 0
 
-    def frame(self) -> DataFrame:
-        """Return the rest of the plan: columns of `schemas.EXPIRED_ADDRESSES`."""
+    def read(self) -> AnySource:
+        """Return the objects: columns of `_CONCLUDED`; duplicates allowed."""
         outcomes = [part for part in self._journal.parts() if part.kind == "outcome"]
-        new = [part for part in outcomes if part.key not in self._read]
-        if new:
-            rows = self._journal.frame(self._run.spark, new)
-            self._finished.append(finished(rows, self._sweep).persist())
-            self._read.update(part.key for part in new)
-            self.done += sum(part.rows for part in new)
-        plan = self._expired.frame(self._run.spark)
-        if not self._finished:
-            return plan
-        done = reduce(DataFrame.unionByName, self._finished)
-        return plan.join(done, on="address", how="left_anti")
+        new = [part for part in outcomes if part.key not in self._parts]
+        rows = self._journal.source(new).through(_CONCLUDED, partial(_finished, self._sweep))
+        self._read += rows.each(lambda: self._run.spark, partial(write_parts, self._target, 0))
+        self._parts.update(part.key for part in new)
+        self.rows += rows.rows
+        return rows_aside.source_of(self._run, _CONCLUDED, self._read)
 
     def release(self) -> None:
-        """Release what the executors hold."""
-        for frame in self._finished:
-            frame.unpersist()
+        """Remove what was put aside."""
+        rows_aside.remove(self._target, self._read)
 
 
-def _round(left: DataFrame, referenced: DataFrame, tasks: int, orders: Orders) -> Tally:
-    frame = (
-        left.join(referenced.select("address", "why"), on="address", how="left")
-        .repartition(tasks, _together())
-        .sortWithinPartitions("slice", "address")
-        .select("address", "size_bytes", "last_modified", "why")
-        .mapInArrow(partial(run_task, orders), spark_type(TALLY))
-    )
+def _finished(sweep: str, batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(are_finished(batch, sweep)).select(_CONCLUDED.names)
+
+
+def _round(
+    run: Run,
+    sources: Mapping[str, AnySource],
+    kept: Kept,
+    orders: Orders,
+    tasks: int,
+    *,
+    is_here: bool,
+) -> Tally:
+    """Delete what is left of a plan, as tasks; the objects of a slice are in one of them.
+
+    Args:
+        run: The run.
+        sources: The objects of the plan, `planned`, and those that are `concluded`.
+        kept: What something refers to now; it travels with the orders, so that none gets lost.
+        orders: What to do.
+        tasks: How many tasks at most.
+        is_here: Whether threads of this process are the tasks.
+    """
+    divide = partial(_left, tasks)
+    if is_here:
+        sent = divide({name: each.here(orders.threads) for name, each in sources.items()})
+        tallies = _side_by_side(sent.rows, orders, kept)
+    else:
+        delete = partial(_delete, orders, kept)
+        met = Exchange(sources, divide, PLANNED, delete)
+        _, tallies = met.run(lambda: run.spark, threads=orders.threads)
     total = Tally()
-    for row in frame.collect():
-        total.add(Tally.from_json(row["tally"]))
+    for tally in tallies:
+        total.add(tally)
     return total
 
 
-def _together() -> Column:
-    """Return the group that one task must have whole: a slice, which the task lists.
+def _left(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
+    """Divide what is left of a plan: a task must have a slice whole, since it lists the slice.
 
     Objects without a slice are asked for one by one.
     """
-    alone = sf.pmod(sf.xxhash64("address"), sf.lit(_GROUPS_WITHOUT_SLICE)).cast("string")
-    return sf.when(sf.col("slice") == "", alone).otherwise(sf.col("slice"))
+    rows, concluded = bucket["planned"], bucket["concluded"]["address"].combine_chunks()
+    left = rows.filter(pc.invert(pc.is_in(rows["address"], value_set=concluded)))
+    alone = numbers_of(left["address_hash"]) % _GROUPS_WITHOUT_SLICE
+    together = hashed(left["slice"].combine_chunks()).to_numpy()
+    is_alone = numbers_of(pc.equal(left["slice"], ""))
+    numbers = np.where(is_alone, alone, together).view(np.uint64) % np.uint64(tasks)
+    return Sent(
+        None,
+        {int(number): left.filter(pa.array(numbers == number)) for number in np.unique(numbers)},
+    )
+
+
+def _delete(orders: Orders, kept: Kept, number: int, rows: pa.Table) -> Tally:
+    rows = rows.sort_by([("slice", "ascending"), ("address", "ascending")])
+    rows = rows.append_column("why", kept.why(numbers_of(rows["address_hash"])))
+    return run_task(orders, number, rows.select(_OF_A_TASK))
+
+
+def _side_by_side(tasks: Mapping[int, pa.Table], orders: Orders, kept: Kept) -> list[Tally]:
+    """Delete the objects of all tasks on threads; if one fails, the others send nothing more."""
+    ended = Event()
+    stoppable = replace(orders, is_ended=ended.is_set)
+
+    def delete(number: int, rows: pa.Table) -> Tally:
+        try:
+            return _delete(stoppable, kept, number, rows)
+        except BaseException:
+            ended.set()
+            raise
+
+    with ThreadPoolExecutor(_cores_here(), thread_name_prefix="lakegc-task") as pool:
+        try:
+            return list(pool.map(delete, tasks, tasks.values()))
+        finally:
+            # Who interrupts the sweep need not wait for the end of the round.
+            ended.set()
+
+
+def _cores_here() -> int:
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -326,13 +418,14 @@ class _Spread:
     requests_at_once: int
 
 
-def _spread(run: Run, rows: int) -> _Spread:
+def _spread(run: Run, rows: int, *, is_here: bool) -> _Spread:
     """Deal a plan out to tasks that all have work, and give each its share of any limit.
 
     With a limit there are no more tasks than can run at once now. Their shares together are the
     limit, so it also holds when the cluster grows meanwhile.
     """
-    limit, at_once = run.options.max_deletes_per_second, run.spark.sparkContext.defaultParallelism
+    limit = run.options.max_deletes_per_second
+    at_once = _cores_here() if is_here else cores(run.spark)
     batches = max(1, -(-rows // BATCH_ROWS))
     if limit is None:
         tasks = min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK)))
@@ -342,7 +435,8 @@ def _spread(run: Run, rows: int) -> _Spread:
             return _Spread(tasks, None, BATCH_ROWS, 1)
         return _Spread(tasks, None, LOT_ROWS, REQUESTS_AT_ONCE)
     tasks = min(batches, at_once)
-    return _Spread(tasks, limit / (tasks * (2 if speculates(run.spark) else 1)), BATCH_ROWS, 1)
+    copies = 2 if not is_here and speculates(run.spark) else 1
+    return _Spread(tasks, limit / (tasks * copies), BATCH_ROWS, 1)
 
 
 def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
 
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.optimized.listing import Listing, of_mark
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
-from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows, twins
 from spark_core.references.heads import Heads
@@ -29,40 +30,35 @@ from spark_core.references.sizes import (
     of_heads,
     sizes_of_later,
 )
-from spark_core.references.suspects import OBJECTS, said_of
+from spark_core.references.suspects import said_of
 from spark_core.run import Run
-from spark_core.schemas import spark_type
-from spark_core.spark.exchange import AnySource, JoinedSource, source_of
-from spark_core.spark.rows import Rows, as_frame, without
+from spark_core.spark.exchange import AnySource, Batches, JoinedSource, numbers_of, source_of
 from spark_core.sweep.committed_now import TablesRead
+from spark_core.sweep.why_kept import KEPT
 
 UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
 
 
-@dataclass(frozen=True)
-class Search:
-    """The twins (address, why; an address may come twice; None for none), and figures."""
-
-    found: DataFrame | None
-    figures: TwinFigures
-
-
 def search(
     run: Run,
-    plan: DataFrame,
+    candidates: AnySource,
     mark: Mapping[str, StoredTable],
     known: TablesRead,
     since: Heads,
     *,
     commits: pa.Table,
     is_news: bool,
-    staged: DataFrame | None,
-) -> tuple[TablesRead, Search]:
+    staged: AnySource | None,
+) -> tuple[TablesRead, pa.Table, TwinFigures]:
     """Search for twins as the mark does, among the entries of the mark's heads and today's.
 
     The sizes that entries give are compared with the store, also for objects written after the
     mark's listing. `commits` are those that keep their objects now: columns of
-    `schemas.RETAINED_COMMITS`.
+    `schemas.RETAINED_COMMITS`; `candidates` have those of `suspects.OBJECTS`, and `staged` those of
+    `policy_rows.STAGED_NAMES`.
+
+    Returns:
+        What is known now; the twins and those that may be, in columns of `KEPT`; and figures.
     """
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
     asked = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
@@ -70,37 +66,33 @@ def search(
     listed = of_mark(run, slices, committed)
     change = CommittedFigures.of(committed.manifest).change
     least = 0 if change is None else change.head_entries
-    heads = _source(run, committed.manifest.parts, known.addresses, ENTRIES)
-    heads = heads.through(ENTRIES, of_heads)
-    listing = _source(run, listed.parts, known.later, SIZES)
+    reached = known.addresses(run)
+    any_new = reached.rows > 0
+    later = reached.through(ENTRIES, _of_entries)
+    marked = reading.source_of_parts(run.store, ENTRIES, committed.manifest.parts)
+    heads: AnySource = JoinedSource([marked, later]).through(ENTRIES, of_heads)
+    listing: AnySource = reading.source_of_parts(run.store, SIZES, listed.parts)
+    if known.later is not None:
+        listing = JoinedSource([listing, known.later])
     unlisted = expired.missing_objects + (expired.since_inventory or 0)
     if is_news or (known.later is None and unlisted):
         unlisted_entries = _not_listed(run, slices, listed, heads)
-        rows = sizes_of_later(run, unlisted_entries, listing)
-        listing = JoinedSource([listing, source_of(rows, SIZES)])
-        later = as_frame(run.spark, rows)
-        known = replace(
-            known, later=later if known.later is None else known.later.unionByName(later)
-        )
+        more = source_of(sizes_of_later(run, unlisted_entries, listing), SIZES)
+        listing = JoinedSource([listing, more])
+        before = [] if known.later is None else [known.later]
+        known = replace(known, later=JoinedSource([*before, more]))
     # A mark of an earlier version did not compare the sizes of all entries.
     are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
-    lost: Rows | None = None
-    if known.addresses is not None and not are_sizes_said:
-        are_sizes_said = are_sizes_stated(
-            lambda: run.spark, listing, source_of(known.addresses, ENTRIES)
-        )
+    lost: pa.Table | None = None
+    if any_new and not are_sizes_said:
+        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, later)
     if known.later is not None:
         if not are_sizes_said:
-            are_sizes_said = are_sizes_stated(
-                lambda: run.spark, source_of(known.later, SIZES), heads
-            )
-        lost = absent(lambda: run.spark, listed.comparable_of(heads), listing)
-        taken = policy_rows.taken(run)
-        if taken is not None:
-            lost = without(lost, taken.here(run.options.read_threads), "address_hash")
+            are_sizes_said = are_sizes_stated(lambda: run.spark, known.later, heads)
+        lost = _not_taken(run, absent(lambda: run.spark, listed.comparable_of(heads), listing))
     found = twins.find(
         run,
-        source_of(plan, OBJECTS),
+        candidates,
         HeadEntries(
             lambda: run.spark,
             lambda: heads,
@@ -109,7 +101,7 @@ def search(
             lambda: listing,
             # What the mark knew of checksums it did not know of entries that came since.
             are_compared=listed.comparable is None
-            or (expired.checksums_agree is True and known.addresses is None),
+            or (expired.checksums_agree is True and not any_new),
             least=least,
         ),
         since,
@@ -117,25 +109,39 @@ def search(
         grace=timedelta(seconds=asked.grace_period_seconds),
         entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
-        staged_names=None if staged is None else source_of(staged, policy_rows.STAGED_NAMES),
+        staged_names=staged,
         # As in the mark: entries of heads need not say the same of what a policy names.
         said=said_of(run, committed) if expired.policy is None else None,
     )
-    if not found.keeps_any:
-        return known, Search(None, found.figures)
-    live = as_frame(run.spark, found.live, spark_type(found.live.schema))
-    at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
-    left = as_frame(run.spark, found.only_undecided(plan))
-    undecided = left.select("address", sf.lit(UNCHECKED_TWIN).alias("why"))
-    return known, Search(live.select("address", at).unionByName(undecided), found.figures)
+    at = pc.binary_join_element_wise("twin of an entry at ", found.live["head_path"], "")
+    addresses = found.live["address"].combine_chunks()
+    shown = pa.table([hashed(addresses), at], schema=KEPT)
+    unchecked = pa.repeat(pa.scalar(UNCHECKED_TWIN), len(found.undecided))
+    undecided = pa.table([found.undecided, unchecked], schema=KEPT)
+    return known, pa.concat_tables([shown, undecided]), found.figures
 
 
-def _source(
-    run: Run, parts: Sequence[Part], more: DataFrame | None, schema: pa.Schema
-) -> AnySource:
-    """Return the rows of a table of the mark, and those that came since."""
-    stored = reading.source_of_parts(run.store, schema, parts)
-    return stored if more is None else JoinedSource([stored, source_of(more, schema)])
+def _of_entries(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(ENTRIES.names).cast(ENTRIES)
+
+
+def _not_taken(run: Run, lost: pa.Table) -> pa.Table:
+    """Leave out the entries (address_hash) whose objects sweeps by a policy took."""
+    taken = policy_rows.taken(run)
+    if taken is None:
+        return lost
+    hashes = sorted_once(numbers_of(lost["address_hash"]))
+    found = source_of(taken, lost.schema).each(lambda: run.spark, partial(_among, hashes))
+    return lost.filter(pc.invert(pc.is_in(lost["address_hash"], value_set=pa.concat_arrays(found))))
+
+
+def _among(hashes: Any, batches: Batches) -> pa.Int64Array:
+    found = [np.empty(0, np.int64)]
+    for batch in batches:
+        numbers = batch.column("address_hash").to_numpy()
+        found.append(numbers[are_among(numbers, hashes)])
+    return pa.array(np.concatenate(found))
 
 
 def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: AnySource) -> AnySource:

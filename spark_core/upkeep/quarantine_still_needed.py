@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows
+from spark_core.references.suspects import OBJECTS
 from spark_core.run import Run
 from spark_core.spark.exchange import (
     AnySource,
@@ -36,7 +37,6 @@ from spark_core.spark.exchange import (
     source_of,
 )
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import read_partitions
 from spark_core.sweep import references_now
 
 # The names of an object: its own, and that of its copy.
@@ -54,6 +54,7 @@ _WHAT = {
     "names": "names of objects in quarantine that were to be looked for",
     **{name: f"rows of {name} that may need what is in quarantine" for name in _MARKED},
 }
+_PLAN = pa.schema([NAMES.field("address"), NAMES.field("size_bytes")])
 _HASHES = pa.schema([NAMES.field("address_hash")])
 
 
@@ -140,7 +141,7 @@ class _Looks:
             "names": names.through(_HASHES, _only_hashes),
             **{table: mark[table].source(_HASHES.names) for table in _MARKED},
         }
-        taken_rows = taken or source_of(_HASHES.empty_table(), _HASHES)
+        taken_rows = source_of(_HASHES.empty_table() if taken is None else taken, _HASHES)
         work = Exchange({**counted, "by_policy": taken_rows}, _reached, _HASHES, no_work)
         found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
         for name, source in counted.items():
@@ -151,8 +152,9 @@ class _Looks:
         )
         if not len(by_policy):
             return cls(reached, references_now.reader_of_references())
-        own = names.through(NAMES, partial(_among, by_policy))
-        by_policy_now = references_now.ByPolicy(_frame(run, own).select("address").distinct())
+        own = names.through(OBJECTS, partial(_undated, by_policy))
+        count = sum(one.own for one in found)
+        by_policy_now = references_now.ByPolicy(own, count)
         return cls(reached, references_now.reader_of_references(by_policy_now))
 
     def now(
@@ -165,15 +167,8 @@ class _Looks:
         Returns:
             When the look began, and the hashes of names that something refers to.
         """
-        plan = _frame(run, names).select("address", "size_bytes").persist()
-        try:
-            require_all(run, _WHAT["names"], plan.count(), names.rows)
-            # One address may have copies of several runs.
-            found = self.again(run, plan.distinct(), mark)
-            hashes = found.frame.selectExpr("xxhash64(address)").toArrow()
-            return found.began, hashes.column(0).to_numpy()
-        finally:
-            plan.unpersist()
+        found = self.again(run, names.through(_PLAN, _planned), mark)
+        return found.began, found.kept.hashes
 
 
 def require_all(run: Run, what: str, came: int, wanted: int) -> None:
@@ -201,10 +196,19 @@ def _only_hashes(batches: Batches) -> Batches:
         yield batch.select(_HASHES.names)
 
 
-def _among(hashes: Any, batches: Batches) -> Batches:
+def _planned(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(_PLAN.names)
+
+
+def _undated(hashes: Any, batches: Batches) -> Batches:
+    """Return the names with some hashes; nobody knows their age, so they are as old as can be."""
+    old = pa.scalar(datetime(1970, 1, 1, tzinfo=UTC), OBJECTS.field("last_modified").type)
     for batch in batches:
         is_one = are_among(batch.column("address_hash").to_numpy(), hashes)
-        yield batch.filter(pa.array(is_one))
+        some = batch.filter(pa.array(is_one)).select(_PLAN.names)
+        dated = some.append_column("last_modified", pa.repeat(old, some.num_rows))
+        yield dated.select(OBJECTS.names).cast(OBJECTS)
 
 
 @dataclass(frozen=True)
@@ -215,11 +219,13 @@ class _Reached:
         came: Rows that came of each source.
         reached: Hashes of those that the mark reached, and no sweep took by a policy.
         by_policy: Hashes of those that it reached, and that a sweep took by a policy.
+        own: How many names have one of the latter.
     """
 
     came: Mapping[str, int]
     reached: Any
     by_policy: Any
+    own: int
 
 
 def _reached(bucket: Mapping[str, pa.Table]) -> Sent[_Reached]:
@@ -230,9 +236,6 @@ def _reached(bucket: Mapping[str, pa.Table]) -> Sent[_Reached]:
     reached = names[are_among(names, committed) | are_among(names, staged)]
     is_by_policy = are_among(reached, by_policy)
     came = {name: rows.num_rows for name, rows in bucket.items()}
-    return Sent(_Reached(came, reached[~is_by_policy], reached[is_by_policy]), {})
-
-
-def _frame(run: Run, names: Source[Any]) -> Any:
-    """Return names as the frame that the look of now still asks for."""
-    return read_partitions(run.spark, NAMES, names.tasks, names.read, rows=names.rows)
+    own = reached[is_by_policy]
+    count = int(are_among(numbers_of(bucket["names"]["address_hash"]), own).sum())
+    return Sent(_Reached(came, reached[~is_by_policy], own, count), {})

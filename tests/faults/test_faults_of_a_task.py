@@ -70,12 +70,7 @@ class Task:
         )
         self.faults.arm(at, kind)
         try:
-            list(
-                run_task(
-                    orders,
-                    iter(pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches()),
-                )
-            )
+            run_task(orders, 0, pa.Table.from_pylist(rows, schema=PLAN))
         except (LakegcError, Killed):
             return True
         return False

@@ -93,7 +93,7 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
     # The first change of the store is the journal's intent, the second is the deletion.
     store.arm(2, after=True)
     with pytest.raises(Killed):
-        list(run_task(later, iter([pa.record_batch(columns, schema=schema)])))
+        run_task(later, 0, pa.table(columns, schema=schema))
     assert not store.exists("data/s/a")
     (part,) = journal.parts()
     assert (part.kind, journal.read(part).column("address").to_pylist()) == ("intent", ["data/s/a"])

@@ -6,6 +6,7 @@ from spark_core.checks import verdict
 from spark_core.policies import staged_names
 from spark_core.records import tables
 from spark_core.sweep import references_now
+from spark_core.sweep.rounds import planned
 from tests.roundtrip.test_policy_sweeps import (
     UPLOADS,
     kept,
@@ -15,6 +16,7 @@ from tests.roundtrip.test_policy_sweeps import (
     policy,
     staged,
 )
+from tests.support.looks import named
 from tests.support.pipeline import sweep_only
 from tests.support.told_repository import Told, rule
 
@@ -158,11 +160,11 @@ def test_a_name_that_a_later_look_of_a_sweep_saw_keeps_the_object(told, monkeypa
     told.at(9)
     policy(told, UPLOADS)
     run, mark = marked(told)
-    plan = mark.expired.frame(run.spark)
+    plan = planned(mark.expired)
     digest = run.load(tables.POLICY_EXPIRATIONS).manifest.facts["policy_digest"]
-    by_policy = references_now.ByPolicy(plan.select("address"), digest)
+    by_policy = references_now.ByPolicy(plan, plan.rows, digest)
     look = references_now.reader_of_references(by_policy)
-    stored = verdict.load_mark(run)
+    tables_of_mark = verdict.load_mark(run)
     read, clock = staged_names.diff_names, run.environment.clock
 
     def slowly(*arguments, **options):
@@ -170,12 +172,12 @@ def test_a_name_that_a_later_look_of_a_sweep_saw_keeps_the_object(told, monkeypa
         return read(*arguments, **options)
 
     monkeypatch.setattr(staged_names, "diff_names", slowly)
-    assert look(run, plan, stored).frame.count() == 0
+    assert named(look(run, plan, tables_of_mark).kept, [tmp]) == {}
     linked(told, ("main", "tmp/x"), "main", "kept/x")
     clock.sleep(10 * 60)
     again = run.now()
-    found = look(run, plan, stored)
+    found = look(run, plan, tables_of_mark)
     # What was not read again, and is not relied on, makes no look old.
     assert found.figures.oldest_began >= again.isoformat()
     assert found.figures.staged[0].from_diffs == 2
-    assert [row["address"] for row in found.frame.collect()] == [tmp]
+    assert list(named(found.kept, mark.addresses(run))) == [tmp]

@@ -19,8 +19,10 @@ from spark_core.records.figures import ExpiredFigures
 from spark_core.report import summary
 from spark_core.spark import exchange
 from spark_core.sweep import quarantine, references_now
+from spark_core.sweep.rounds import planned
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
+from tests.support.looks import named
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.told_repository import BEGIN, DAY, Told, rule
@@ -503,19 +505,17 @@ def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object
     told.at(9)
     policy(told, rule("main/logs/", 3))
     run, mark = marked(told)
-    plan = mark.expired.frame(run.spark)
+    plan = planned(mark.expired)
     digest = run.load(tables.POLICY_EXPIRATIONS).manifest.facts["policy_digest"]
-    by_policy = references_now.ByPolicy(plan.select("address"), digest)
+    by_policy = references_now.ByPolicy(plan, plan.rows, digest)
     look = references_now.reader_of_references(by_policy)
-    stored = verdict.load_mark(run)
-    assert look(run, plan, stored).frame.count() == 0
+    tables_of_mark = verdict.load_mark(run)
+    assert not len(look(run, plan, tables_of_mark).kept.hashes)
     told.linked("main", "data/a")
     told.repository.commit("main")
     for _ in range(2):
-        rows = look(run, plan, stored).frame.collect()
-        assert [(row["address"], row["why"]) for row in rows] == [
-            (logs, "not let go any more: the retention policy does not name it")
-        ]
+        found = named(look(run, plan, tables_of_mark).kept, mark.addresses(run))
+        assert found == {logs: "not let go any more: the retention policy does not name it"}
         told.repository.delete("main", "data/a")
         told.repository.commit("main")
         told.repository.upload("main", "data/c", b"so that there is something to commit")

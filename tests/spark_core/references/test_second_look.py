@@ -11,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import sweep
+from spark_core.errors import IncompleteReadError
 from spark_core.references.second_look import HIDDEN, SCAN, Parts
+from spark_core.spark.exchange import source_of
 from spark_core.sweep import references_now, rounds, twins_now
 from tests.support.clock import FakeClock
+from tests.support.looks import named
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -197,17 +199,15 @@ class Slow:
         yield from found
 
     def looks(self) -> Any:
-        look, plan = (
-            references_now.reader_of_references(),
-            self.marked.expired.frame(self.run.spark),
-        )
-        stored = self.marked.tables.all
-        tables = {table.manifest.table: table for table in (*stored, self.marked.expired)}
+        look = references_now.reader_of_references()
+        plan = rounds.planned(self.marked.expired)
+        made = self.marked.tables.all
+        tables = {table.manifest.table: table for table in (*made, self.marked.expired)}
         return lambda: look(self.run, plan, tables)
 
     def found(self, revived: Any) -> set[str]:
         names = {address: path for path, address in self.dead.items()}
-        return {names[row.address] for row in revived.frame.collect()}
+        return {names[address] for address in named(revived.kept, list(names))}
 
     def sweep(self, monkeypatch: Any, *, minutes: float) -> Any:
         """Sweep three objects a round, each of which takes some minutes.
@@ -216,13 +216,15 @@ class Slow:
         """
         whole = rounds._round
 
-        def some(left, referenced, tasks, orders):
+        def some(run, sources, kept, orders, *given, **chosen):
             lasted = orders.deadline.instant - orders.deadline.given_at
-            rows = left.count()
             if lasted <= timedelta(0):
-                return whole(left, referenced, tasks, orders)
-            told = whole(left.orderBy("address").limit(3), referenced, tasks, orders)
-            told.objects["unsent"] += max(0, rows - 3)
+                return whole(run, sources, kept, orders, *given, **chosen)
+            rows = {name: each.here(threads=1) for name, each in sources.items()}
+            left = rounds._left(1, rows).rows[0]
+            few = source_of(left.sort_by("address").slice(0, 3), rounds.PLANNED)
+            told = whole(run, {**sources, "planned": few}, kept, orders, *given, **chosen)
+            told.objects["unsent"] += max(0, left.num_rows - 3)
             self.clock.instant += timedelta(minutes=minutes)
             return told
 
@@ -295,7 +297,7 @@ def test_a_branch_that_gets_an_entry_in_the_middle_of_a_renewal_keeps_its_object
 
 
 @pytest.mark.spark
-def test_what_was_seen_alive_stays_alive_where_an_executor_is_lost_and_everything_is_read_anew(
+def test_what_was_seen_alive_stays_alive_where_rows_are_missing_and_everything_is_read_anew(
     slow, monkeypatch
 ):
     look, read_again = slow.looks(), references_now.read_again
@@ -305,7 +307,7 @@ def test_what_was_seen_alive_stays_alive_where_an_executor_is_lost_and_everythin
 
     def losing_what_was_read(*given, previous=None, **named):
         if previous is not None:
-            raise PySparkException("Checkpoint block rdd_1_0 not found!")
+            raise IncompleteReadError("rows are missing")
         return read_again(*given, **named)
 
     monkeypatch.setattr(references_now, "read_again", losing_what_was_read)

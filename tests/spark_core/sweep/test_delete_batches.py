@@ -21,7 +21,7 @@ from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
 from spark_core.sweep import delete_batches, recheck
 from spark_core.sweep.deadline import Clocks, Deadline
-from spark_core.sweep.delete_batches import Orders, Tally, run_task
+from spark_core.sweep.delete_batches import Orders, run_task
 from spark_core.sweep.pacing import Pacer
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
@@ -114,9 +114,7 @@ class Case:
             }
             for address in sorted(addresses)
         ]
-        batch = pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches()[0]
-        (told,) = run_task(replace(self.orders, **orders), iter([batch]))
-        return Tally.from_json(told.column("tally")[0].as_py())
+        return run_task(replace(self.orders, **orders), 0, pa.Table.from_pylist(rows, schema=PLAN))
 
     def journaled(self, kind):
         """Rows of the journal, batch by batch: address -> (outcome, error)."""

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
+from spark_core.spark import exchange
 from spark_core.sweep.leftovers import recheck_leftovers
-from spark_core.sweep.outcomes import report
+from spark_core.sweep.outcomes import PLANNED, report
 from tests.support.written_run import journal_entries, written_run
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -21,9 +23,9 @@ def _entries(outcome, *addresses):
 
 
 @pytest.fixture
-def resumed(tmp_path, spark):
+def resumed(tmp_path):
     """A sweep that kept what an earlier attempt had just intended."""
-    run = written_run(tmp_path, spark).run
+    run = written_run(tmp_path, spark=None).run
     journal = Journal(run.store, str(run.key), "5" * 64)
     journal.bind("repo")
     journal.intend("aa.1.0.0.0", _entries("intended", GONE, THERE, ANSWERED))
@@ -35,14 +37,12 @@ def resumed(tmp_path, spark):
 
 
 def _reported(run, journal):
-    plan = pa.table(
-        {"address": [GONE, THERE, ANSWERED], "size_bytes": [4] * 3, "reason": ["why"] * 3}
-    )
-    told = report(run.spark.createDataFrame(plan), journal.frame(run.spark, journal.parts()))
-    return {row.address: row.outcome for row in told.collect()}
+    names = pa.array([GONE, THERE, ANSWERED])
+    plan = pa.table([hashed(names), names, [4] * 3, ["why"] * 3], schema=PLANNED)
+    told = report(plan, journal.source(journal.parts()).here(threads=1))
+    return dict(zip(told["address"].to_pylist(), told["outcome"].to_pylist(), strict=True))
 
 
-@pytest.mark.spark
 def test_what_went_while_a_lost_executor_was_still_at_work_is_not_reported_as_kept(resumed):
     run, journal = resumed
     clock = run.environment.clock
@@ -62,7 +62,6 @@ def test_what_went_while_a_lost_executor_was_still_at_work_is_not_reported_as_ke
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
 
-@pytest.mark.spark
 def test_after_a_process_that_was_killed_nothing_is_waited_for_and_all_the_same_looked_at(resumed):
     run, journal = resumed
     run.store.delete([GONE])
@@ -71,7 +70,6 @@ def test_after_a_process_that_was_killed_nothing_is_waited_for_and_all_the_same_
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
 
-@pytest.mark.spark
 def test_what_a_lost_executor_only_begins_to_delete_while_it_is_waited_for_is_not_reported_as_kept(
     resumed,
 ):
@@ -94,7 +92,6 @@ def test_what_a_lost_executor_only_begins_to_delete_while_it_is_waited_for_is_no
     assert _reported(run, journal)[GONE] == "deleted"
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("outcome", ["failed", "refused"])
 def test_what_one_attempt_could_not_delete_and_a_lost_one_did_is_not_reported_as_left(
     resumed, outcome
@@ -121,7 +118,6 @@ def test_what_one_attempt_could_not_delete_and_a_lost_one_did_is_not_reported_as
     assert (told[GONE], told[THERE]) == ("deleted", outcome)
 
 
-@pytest.mark.spark
 def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_kept_ends_the_sweep(
     resumed, monkeypatch
 ):
@@ -142,6 +138,15 @@ def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_ke
 
 
 @pytest.mark.spark
+def test_executors_look_at_what_is_left_where_it_is_much(resumed, spark, monkeypatch):
+    run, journal = resumed
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    run.store.delete([GONE])
+    on_spark = replace(run, environment=replace(run.environment, spark=lambda: spark))
+    assert recheck_leftovers(on_spark, journal, None, [GONE, THERE]) == {GONE}
+    assert _reported(run, journal)[GONE] == "deleted"
+
+
 def test_nothing_is_waited_for_where_nothing_is_left(resumed):
     run, _ = resumed
     other = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)

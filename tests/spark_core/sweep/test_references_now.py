@@ -8,11 +8,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
 from spark_core import holds
@@ -22,15 +21,24 @@ from spark_core.errors import (
     NotFoundError,
     RepositoryStateError,
     TransientError,
+    UnsafePlanError,
 )
 from spark_core.model import Refs
+from spark_core.records import tables
+from spark_core.references import uncommitted
 from spark_core.references.range_entries import read_ranges
 from spark_core.references.ranges import distinct_ranges
 from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
-from spark_core.spark.tasks import frame_of
+from spark_core.spark import exchange
+from spark_core.spark.exchange import Source
+from spark_core.spark.tasks import run_tasks
+from spark_core.sweep import committed_now
 from spark_core.sweep.references_now import read_again, reader_of_references
+from spark_core.sweep.rounds import PLANNED, planned
 from spark_core.sweep.twins_now import UNCHECKED_TWIN
+from spark_core.sweep.why_kept import KEPT, NOTHING
+from tests.support.looks import named
 from tests.support.pipeline import Marked, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -127,7 +135,7 @@ class Ground:
     def plan(self) -> Any:
         assert self.marked is not None
         assert self.run is not None
-        return self.marked.expired.frame(self.run.spark)
+        return planned(self.marked.expired)
 
     def again(self, **options: Any) -> Any:
         assert self.run is not None
@@ -136,9 +144,9 @@ class Ground:
 
     def named(self, revived: Any) -> dict[str, str]:
         names = {address: name for name, address in self.dead.items()}
-        rows = revived.frame.collect()
-        assert len({row.address for row in rows}) == len(rows), "each address once"
-        return {names[row.address]: row.why for row in rows}
+        found = named(revived.kept, list(names))
+        assert len(found) == len(revived.kept.hashes), "nothing else"
+        return {names[address]: why for address, why in found.items()}
 
 
 @pytest.fixture
@@ -293,9 +301,7 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(
         ground.again()
 
 
-def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(
-    ground, spark, monkeypatch
-):
+def test_rows_that_get_lost_between_reading_and_comparing_end_the_look(ground, spark, monkeypatch):
     """Spark 4.3.0 silently makes frames without the rows behind an empty batch."""
     ground.let_die("staged", "branched")
     ground.mark(spark)
@@ -317,68 +323,108 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(
         ranges, figures = distinct_ranges(run, reader, metaranges)
         return ranges.slice(1), figures
 
-    def ranges_less(reader, ranges, figures):
-        for batch in read_ranges(reader, ranges, figures, saying_why=True):
+    def ranges_less(*arguments, **named):
+        for batch in read_ranges(*arguments, **named):
             yield batch.slice(1)
 
-    def frame_less(session, rows):
-        return frame_of(session, rows.slice(1))
+    def source_less(columns):
+        def read(source, threads):
+            rows = whole(source, threads)
+            return rows.slice(1) if rows.column_names == columns else rows
+
+        return read
+
+    whole = Source.here
 
     losses = (
         (
-            {"references_now.read_staged": staged_less},
-            "rows of diffs were read, of which Spark holds",
+            {"sweep.references_now.read_staged": staged_less},
+            "rows of diffs were read, of which . are held",
         ),
         (
-            {"committed_now.distinct_ranges": metaranges_less},
+            {"sweep.committed_now.distinct_ranges": metaranges_less},
             "of 1 metaranges that commits reach anew, 0 were read",
         ),
         (
-            {"committed_now.distinct_ranges": rows_of_metaranges_less},
-            "they have 1 metarange rows, of which Spark holds 0",
+            {"sweep.committed_now.distinct_ranges": rows_of_metaranges_less},
+            "they have 1 metarange rows, of which 0 are held",
         ),
-        ({"committed_now._read_saying_why": ranges_less}, "addresses, of which Spark holds"),
+        ({"sweep.committed_now.read_ranges": ranges_less}, "addresses, of which 0 are held"),
         (
-            {"references_now.frame_of": frame_less},
-            "Spark lost 1 of 2 objects that something refers to again",
+            {"spark.exchange.Source.here": source_less(["address_hash"])},
+            "1 committed, 2 planned came to their comparison, of 1 committed, 2 planned, 1 staged",
+        ),
+        (
+            {"spark.exchange.Source.here": source_less(KEPT.names)},
+            "2 planned, 1 staged came to their comparison, of 1 committed, 2 planned, 1 staged",
+        ),
+        (
+            {"spark.exchange.Source.here": source_less([*PLANNED.names[:-1]])},
+            "1 planned, 1 staged came to their comparison, of 1 committed, 2 planned, 1 staged",
         ),
     )
     for meddling, message in losses:
         with monkeypatch.context() as patch:
             for name, meddled in meddling.items():
-                patch.setattr(f"spark_core.sweep.{name}", meddled)
+                patch.setattr(f"spark_core.{name}", meddled)
             with pytest.raises(IncompleteReadError, match=message):
                 ground.again()
     assert ground.named(ground.again()).keys() == {"staged", "branched"}
 
 
-def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_the_look(monkeypatch):
-    asked, first, second = (
-        [],
-        SimpleNamespace(frame="seen alive"),
-        SimpleNamespace(frame="more of it"),
-    )
+def test_executors_find_the_same_and_leave_no_file_behind(ground, spark, monkeypatch):
+    ground.let_die("staged", "branched", "held", *(f"dead-{number}" for number in range(5)))
+    with ground.ago(45):
+        ground.dead["twin"] = ground.upload("kept", b"kept")
+        objects.reset(ground.core, ground.name, "main", "reset")
+    ground.mark(spark)
+    with ground.core.lock:
+        ground.stage("new", ground.dead["staged"])
+        ground.stage("kept", ground.dead["twin"], like="kept")
+    refs.create_branch(ground.core, ground.name, "dev", ground.commits["branched"])
+    holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
+    here = ground.again()
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 4)
+    monkeypatch.setattr(uncommitted, "_DRIVER_BYTES", -1)
+    monkeypatch.setattr(committed_now, "run_tasks", partial(run_by_executors, run_tasks))
+    there = ground.again()
+    assert ground.named(there) == ground.named(here)
+    assert ground.named(there).keys() == {"staged", "branched", "held", "twin"}
+    folder = tables.folder(tables.POLICY_EXPIRATIONS, ground.run.key)
 
-    def answer(_run, _plan, *, mark, by_policy, previous=None, alive=None):
-        asked.append((previous, alive))
-        if previous is first or mark == "broken":
-            raise PySparkException("Checkpoint block rdd_7_0 not found")
-        return second if len(asked) > 1 else first
+    def left():
+        return [
+            key
+            for batch in ground.run.store.list(folder)
+            for key in batch.column("key").to_pylist()
+            if "_aside-" in key
+        ]
 
-    monkeypatch.setattr("spark_core.sweep.references_now.read_again", answer)
-    look = reader_of_references()
-    assert look(None, None, {}) is first
-    assert look(None, None, {}) is second
-    assert asked == [(None, None), (first, None), (None, "seen alive")]
-    for again in (look, reader_of_references()):
-        with pytest.raises(PySparkException):
-            again(None, None, "broken")
+    assert left(), "what commits reach anew is read by the next look"
+    there.release()
+    assert left() == []
+
+
+def run_by_executors(run, spark, tasks, work, *, is_small):
+    return run(spark, tasks, work, is_small=False)
+
+
+def test_more_than_a_sweep_remembers_ends_it_before_anything_is_deleted(ground, spark, monkeypatch):
+    ground.let_die("staged", "held")
+    ground.mark(spark)
+    with ground.core.lock:
+        ground.stage("new", ground.dead["staged"])
+    assert ground.named(ground.again()).keys() == {"staged"}
+    holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 1)
+    with pytest.raises(UnsafePlanError, match="2 of the 2 objects that may go are referenced"):
+        ground.again()
 
 
 def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(monkeypatch):
     asked = []
 
-    def answer(_run, _plan, *, mark, by_policy, previous=None, alive=None):
+    def answer(_run, _plan, *, mark, by_policy, concluded, previous=None, alive=None):
         asked.append(previous or alive)
         if mark == "broken" or len(asked) == 1:
             raise IncompleteReadError("rows are missing")
@@ -388,7 +434,7 @@ def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(
     assert reader_of_references()(None, None, {}) == "whole"
     with pytest.raises(IncompleteReadError, match="rows are missing"):
         reader_of_references()(None, None, "broken")
-    assert asked == [None] * 4
+    assert asked == [None, NOTHING] * 2
 
 
 def _failing(message):

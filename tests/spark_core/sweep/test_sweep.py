@@ -216,6 +216,7 @@ def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
                 options=SimpleNamespace(max_deletes_per_second=limit, quarantine=quarantine),
             ),
             rows,
+            is_here=False,
         )
         lots.append((spread.lot_rows, spread.requests_at_once))
         return spread.tasks, spread.deletes_per_second

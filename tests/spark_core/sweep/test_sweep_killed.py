@@ -8,10 +8,10 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-import pytest
 
 from spark_core import schemas
-from spark_core.records.journal import Journal
+from spark_core.addresses.address_hashes import hashed
+from spark_core.records.journal import ROWS, Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
 from spark_core.sweep.deadline import Deadline
@@ -96,9 +96,8 @@ class Small:
             for address in ALL
             if address not in done
         ]
-        batch = pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches()
         try:
-            list(run_task(orders, iter(batch)))
+            run_task(orders, 0, pa.Table.from_pylist(rows, schema=PLAN))
         except Killed:
             return True
         return False
@@ -115,9 +114,8 @@ class Small:
 KEPT = {CHANGED, AGAIN, DENIED, "data/s/live"}
 
 
-@pytest.mark.spark
 def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not_been(
-    tmp_path, spark
+    tmp_path,
 ):
     whole = Small(tmp_path / "whole")
     assert not whole.sweep()
@@ -137,31 +135,30 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
     rows = [
         {**row, "address": f"{case}/{row['address']}", "sweep": "00"} for case, row in journaled
     ]
-    told = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_read_schema()))
     cases = ["whole", *(f"{dies_at}-{after}" for dies_at, after in points)]
-    plan = spark.createDataFrame(planned([f"{case}/{a}" for case in cases for a in ALL]))
     found = {case: {} for case in cases}
-    for row in outcomes.report(plan, told).collect():
-        case, _, address = row.address.partition("/")
-        found[case][address] = (row.outcome, row.error)
-        assert (row.deleted_at is not None) == (row.outcome == "deleted")
+    for row in reported([f"{case}/{a}" for case in cases for a in ALL], rows):
+        case, _, address = row["address"].partition("/")
+        found[case][address] = (row["outcome"], row["error"])
+        assert (row["deleted_at"] is not None) == (row["outcome"] == "deleted")
     assert found["whole"] == WANTED
     for case in cases:
         assert found[case] == WANTED, f"killed at {case}"
 
 
-def planned(addresses):
-    many = len(addresses)
-    return pa.table({"address": addresses, "size_bytes": [4] * many, "reason": ["why"] * many})
+def reported(addresses, rows):
+    """Rows of the report of a plan, from rows of its journal."""
+    names, many = pa.array(addresses), len(addresses)
+    plan = pa.table([hashed(names), names, [4] * many, ["why"] * many], schema=outcomes.PLANNED)
+    return outcomes.report(plan, _journal(rows)).to_pylist()
 
 
-def _read_schema():
-    return pa.schema([*schemas.JOURNAL, pa.field("sweep", pa.string(), nullable=False)])
+def _journal(rows):
+    return pa.Table.from_pylist([{"address_hash": 0, **row} for row in rows], schema=ROWS)
 
 
-@pytest.mark.spark
 def test_a_task_that_runs_again_beside_its_first_attempt_deletes_nothing_twice_and_tells_it_as_one(
-    tmp_path, spark
+    tmp_path,
 ):
     case = Small(tmp_path / "case")
     assert case.sweep(dies_at=7, after=True), "the first attempt goes with its executor"
@@ -169,12 +166,8 @@ def test_a_task_that_runs_again_beside_its_first_attempt_deletes_nothing_twice_a
     assert case.store.asked == []
     found_gone = {row["address"] for row in case.rows() if row["outcome"] == "already_gone"}
     assert found_gone == {GONE, *GO}, "the second attempt finds gone what the first has deleted"
-    told = spark.createDataFrame(
-        pa.Table.from_pylist([{**row, "sweep": "00"} for row in case.rows()], schema=_read_schema())
-    )
-    plan = spark.createDataFrame(planned(ALL))
-    found = {row.address: (row.outcome, row.error) for row in outcomes.report(plan, told).collect()}
-    assert found == WANTED
+    rows = reported(ALL, [{**row, "sweep": "00"} for row in case.rows()])
+    assert {row["address"]: (row["outcome"], row["error"]) for row in rows} == WANTED
 
 
 # What was written down of one object, in order -> what the report says of it, and after how many
@@ -208,8 +201,7 @@ STORIES = {
 }
 
 
-@pytest.mark.spark
-def test_the_report_tells_each_story_of_the_journal_by_its_end(spark):
+def test_the_report_tells_each_story_of_the_journal_by_its_end():
     rows = [
         {
             "address": name,
@@ -223,21 +215,22 @@ def test_the_report_tells_each_story_of_the_journal_by_its_end(spark):
         for number, outcome in enumerate(told)
     ]
     rows.append({**rows[0], "address": "not of the plan", "outcome": "deleted"})
-    journal = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_read_schema()))
-    plan = spark.createDataFrame(planned(list(STORIES)))
-    found = {row.address: row for row in outcomes.report(plan, journal).collect()}
-    assert {name: (row.outcome, row.attempts) for name, row in found.items()} == {
+    found = {row["address"]: row for row in reported(list(STORIES), rows)}
+    assert {name: (row["outcome"], row["attempts"]) for name, row in found.items()} == {
         name: wanted for name, (_, wanted) in STORIES.items() if wanted is not None
     }
-    assert found["failed, then denied"].error == "refused 3"
-    assert found["failed, then kept"].error == "kept 2"
-    assert found["failed, then deleted"].error is None
-    assert {row.address for row in outcomes.finished(journal, "other").collect()} == {
+    assert found["failed, then denied"]["error"] == "refused 3"
+    assert found["failed, then kept"]["error"] == "kept 2"
+    assert found["failed, then deleted"]["error"] is None
+
+    def finished(sweep):
+        journal = _journal(rows)
+        done = journal.filter(outcomes.are_finished(journal, sweep))
+        return set(done["address"].to_pylist())
+
+    assert finished("other") == {
         name
         for name, (_, wanted) in STORIES.items()
         if wanted is not None and wanted[0] in outcomes.FINAL
     } | {"not of the plan"}
-    assert {row.address for row in outcomes.finished(journal, "ab").collect()} >= {
-        "not looked at",
-        "failed, then denied",
-    }
+    assert finished("ab") >= {"not looked at", "failed, then denied"}

@@ -29,10 +29,13 @@ from spark_core.errors import (
 )
 from spark_core.lock import lease_log, processes
 from spark_core.model import Branch
-from spark_core.records import journal, reading, tables
+from spark_core.records import journal, tables
+from spark_core.records.writing import parts_of
+from spark_core.spark import exchange
+from spark_core.spark.exchange import source_of
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.sweep import references_now, rounds
+from spark_core.sweep import outcomes, references_now, rounds
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.written_run import written_run
@@ -137,6 +140,12 @@ def _one_came_back(monkeypatch):
     )
 
 
+@pytest.fixture(autouse=True)
+def _executors_delete(monkeypatch):
+    """Let executors do everything, however little it is: they can be killed."""
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+
+
 @pytest.fixture
 def case(tmp_path, spark):
     return Case(tmp_path, spark).mark()
@@ -215,10 +224,13 @@ def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_
     case, whole = Case(tmp_path, spark, NotingStore).mark(), rounds._round
     sizes, read_by = [], []
 
-    def two_objects(left, referenced, tasks, orders):
-        sizes.append(left.count())
+    def two_objects(run, sources, *given, **named):
+        rows = {name: each.here(threads=1) for name, each in sources.items()}
+        left = rounds._left(1, rows).rows[0]
+        sizes.append(left.num_rows)
         read_by.append((tmp_path / "read").read_text().split() if sizes[1:] else [])
-        told = whole(left.orderBy("address").limit(2), referenced, tasks, orders)
+        few = source_of(left.sort_by("address").slice(0, 2), rounds.PLANNED)
+        told = whole(run, {**sources, "planned": few}, *given, **named)
         told.objects["unsent"] += max(0, sizes[-1] - 2)
         return told
 
@@ -234,12 +246,12 @@ def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "driver_rows", [reading.DRIVER_ROWS, 0], ids=["few objects", "many objects"]
+    "driver_rows", [exchange.MOST_ROWS_OF_THE_DRIVER, 0], ids=["few objects", "many objects"]
 )
 def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_refused(
     case, monkeypatch, driver_rows
 ):
-    monkeypatch.setattr(reading, "DRIVER_ROWS", driver_rows)
+    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", driver_rows)
     expired = case.run.load(tables.EXPIRED_ADDRESSES)
     written = journal.Journal(case.run.store, str(case.run.key), expired.manifest.sha256)
 
@@ -255,12 +267,11 @@ def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_re
     conclude("ab.1.0.7.1", "kept", AGAIN)
     answers = [without, written.parts()]
     monkeypatch.setattr(journal.Journal, "parts", lambda _: answers.pop(0))
-    whole = sweep._report(case.run, expired, written)
-    assert whole.frame.count() == 9
-    whole.release()
+    whole = outcomes.write_report(case.run, expired, written)
+    assert sum(part.rows for part in parts_of(whole.receipts)) == 9
     answers[:] = [without] * 2
     with pytest.raises(IncompleteReadError, match="tells of 8 of 9 objects"):
-        sweep._report(case.run, expired, written)
+        outcomes.write_report(case.run, expired, written)
 
 
 @pytest.mark.spark

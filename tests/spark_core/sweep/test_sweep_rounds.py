@@ -2,10 +2,13 @@
 outcome.
 """
 
+import threading
+import time
 from collections import Counter
 from datetime import timedelta
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from spark_core.errors import CorruptTableError, LeaseLostError, TransientError
@@ -13,7 +16,9 @@ from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, Deleting, 
 from spark_core.records.journal import Journal
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
-from spark_core.sweep.delete_batches import Tally
+from spark_core.sweep.deadline import Deadline
+from spark_core.sweep.delete_batches import Orders, Tally
+from spark_core.sweep.why_kept import NOTHING
 from tests.support.written_run import NOW, any_name, written_run
 
 
@@ -38,35 +43,42 @@ class Driver:
                 conf={"spark.speculation": "false"},
             ),
         )
-        self.retries = 0
+        self.retries, self.is_here = 0, False
         self.journal = Journal(run.store, str(run.key), "5" * 64)
         self.log, self.told, self.played = [], [], []
         self.lease = SimpleNamespace(
             expires_at=NOW, beat=self.beat, sent_until=None, tasks_lock="lock"
         )
         self.look_takes = timedelta(seconds=20)
-        left = SimpleNamespace(frame=lambda: "left", done=0, release=lambda: None)
-        monkeypatch.setattr(rounds, "_Remainder", lambda *_: left)
+        concluded = SimpleNamespace(read=lambda: "concluded", rows=0, release=lambda: None)
+        monkeypatch.setattr(rounds, "_Concluded", lambda *_: concluded)
+        monkeypatch.setattr(rounds, "planned", lambda _: "plan")
+        monkeypatch.setattr(rounds, "deletes_here", lambda _: self.is_here)
         monkeypatch.setattr(rounds, "_round", self.play)
 
     def beat(self):
         self.log.append("beat")
         self.lease.expires_at = self.clock.instant + self.run.options.lease_ttl
 
-    def look(self, _run, left, _mark):
-        assert left == "left"
+    def look(self, _run, plan, _mark, concluded):
+        assert (plan, concluded) == ("plan", "concluded")
         self.log.append("look")
         began = self.run.now()
         self.clock.instant += self.look_takes
-        frame = SimpleNamespace(unpersist=lambda: self.log.append("forget"))
-        return SimpleNamespace(began=began, frame=frame, figures=f"look {self.log.count('look')}")
+        return SimpleNamespace(
+            began=began,
+            kept=NOTHING,
+            figures=f"look {self.log.count('look')}",
+            release=lambda: self.log.append("forget"),
+        )
 
-    def play(self, _left, _referenced, _tasks, orders):
+    def play(self, _run, _sources, _kept, orders, _tasks, *, is_here):
         """Let the executors do the next thing of the test's list.
 
         Objects by outcome, and how long it took.
         """
         self.log.append("round")
+        assert is_here == self.is_here
         assert orders.tasks_lock == "lock", "each task works under the lease's lock"
         lasts = (orders.deadline.instant - orders.deadline.given_at).total_seconds()
         objects, took = self.played.pop(0)
@@ -106,7 +118,7 @@ def test_an_ordinary_sweep_is_one_look_one_round_and_then_forgets_what_it_saw(dr
 
 def test_a_round_ends_before_its_look_is_ten_minutes_old_and_the_next_one_looks_again(driver):
     swept = driver.sweep(({"deleted": 4, "unsent": 6}, None), ({"deleted": 5, "failed": 1}, 1))
-    assert driver.log == ["look", "beat", "round", "look", "forget", "beat", "round", "forget"]
+    assert driver.log == ["look", "beat", "round", "look", "beat", "round", "forget"]
     (_, first, lasts), (_, second, _) = driver.told
     assert 399 < lasts <= 400, (
         "ten minutes, less the 20 seconds that the look took and 3 minutes of the client's own"
@@ -125,7 +137,7 @@ def test_a_look_that_is_still_good_serves_another_round(tmp_path, monkeypatch):
     lasts = [round(lasts) for _, _, lasts in driver.told]
     assert lasts[:3] == [90, 90, 90], "the lease, less a margin"
     assert driver.log[:8] == ["look", "beat", "round", "beat", "round", "beat", "round", "beat"]
-    assert driver.log[8:12] == ["round", "look", "forget", "beat"], (
+    assert driver.log[8:11] == ["round", "look", "beat"], (
         "what it has left then is not worth a round"
     )
 
@@ -203,15 +215,67 @@ def test_an_executor_that_was_lost_may_be_at_work_until_the_deadline_it_was_give
     assert timedelta() <= until - (began + timedelta(seconds=lasts)) < timedelta(seconds=1)
 
 
+def test_nobody_is_at_work_any_more_where_threads_of_this_process_deleted(driver):
+    driver.is_here, driver.run.spark = True, None
+    driver.sweep(({"deleted": 10}, 5))
+    assert driver.lease.sent_until is None
+
+
+def test_threads_of_this_process_stop_where_one_of_them_fails(driver, monkeypatch):
+    began, stopped = threading.Barrier(2), []
+
+    def delete(orders, number, rows):
+        assert rows["why"].to_pylist() == [None]
+        began.wait(timeout=60)
+        if number == 1:
+            raise TransientError("the journal cannot be written")
+        until = time.monotonic() + 60
+        while not orders.is_ended():
+            assert time.monotonic() < until
+        stopped.append(number)
+        return Tally()
+
+    monkeypatch.setattr(rounds, "run_task", delete)
+    monkeypatch.setattr(rounds, "_cores_here", lambda: 2)
+    row = [[1], ["data/s/a"], [4], [NOW], ["s"]]
+    tasks = {number: pa.table(row, schema=rounds.PLANNED) for number in range(2)}
+    deadline = Deadline(NOW, NOW, timedelta(0))
+    orders = Orders(driver.journal, any_name(NOW, flat=False), deadline, "ab", 1)
+    with pytest.raises(TransientError, match="cannot be written"):
+        rounds._side_by_side(tasks, orders, NOTHING)
+    assert stopped == [0]
+
+
+def test_no_more_tasks_delete_at_once_than_this_machine_has_cores(driver, monkeypatch):
+    at_once, most, lock = [0], [0], threading.Lock()
+
+    def delete(_orders, number, _rows):
+        with lock:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+        time.sleep(0.01)
+        with lock:
+            at_once[0] -= 1
+        return Tally(Counter(deleted=number))
+
+    monkeypatch.setattr(rounds, "run_task", delete)
+    monkeypatch.setattr(rounds, "_cores_here", lambda: 2)
+    tasks = dict.fromkeys(range(1, 9), rounds.PLANNED.empty_table())
+    orders = Orders(driver.journal, None, Deadline(NOW, NOW, timedelta(0)), "ab", 1)
+    tallies = rounds._side_by_side(tasks, orders, NOTHING)
+    assert [tally.objects["deleted"] for tally in tallies] == list(range(1, 9))
+    assert most == [2]
+
+
 def test_an_executor_that_was_lost_in_one_round_may_be_at_work_in_the_next_ones(
     driver, monkeypatch
 ):
     driver.run.spark.sparkContext.master, driver.retries = "spark://head:7077", 1
     play = driver.play
 
-    def without_loss(*arguments):
+    def without_loss(*arguments, **named):
         driver.retries = int(not driver.told)
-        return play(*arguments)
+        return play(*arguments, **named)
 
     monkeypatch.setattr(rounds, "_round", without_loss)
     driver.sweep(({"deleted": 4, "unsent": 6}, 1), ({"deleted": 6}, 1))
