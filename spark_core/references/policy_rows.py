@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
@@ -77,21 +76,10 @@ class PolicyRows:
         rows = [row for row in self.named.staged_by_rule or () if row[0] in self.rules]
         return sum(row[1] for row in rows), sum(row[2] for row in rows)
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the driver may hold the objects."""
-        return self.table.is_small
-
     def source(self, run: Run) -> AnySource:
         """Return the objects to be read where they are wanted: columns of `GOING`, key address."""
         rows = reading.source_of_parts(run.store, GOING, self.table.manifest.parts)
         return rows.through(GOING, partial(_of_rules, self.rules))
-
-    def frame(self, run: Run) -> DataFrame:
-        """Return the objects: columns of `schemas.EXPIRED_ADDRESSES`, key address."""
-        rules = ", ".join(map(str, self.rules))
-        named = self.table.frame(run.spark, [*schemas.EXPIRED_ADDRESSES.names, "rule"])
-        return named.where(f"rule in ({rules})").drop("rule")
 
     def staged_names(self, run: Run) -> AnySource | None:
         """Return a name of each staged object: columns of `STAGED_NAMES`; None for none."""
