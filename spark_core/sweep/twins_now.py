@@ -132,7 +132,7 @@ def _not_taken(run: Run, lost: pa.Table) -> pa.Table:
     if taken is None:
         return lost
     hashes = sorted_once(numbers_of(lost["address_hash"]))
-    found = source_of(taken, lost.schema).each(lambda: run.spark, partial(_among, hashes))
+    found = taken.each(lambda: run.spark, partial(_among, hashes))
     return lost.filter(pc.invert(pc.is_in(lost["address_hash"], value_set=pa.concat_arrays(found))))
 
 

@@ -141,7 +141,7 @@ class _Looks:
             "names": names.through(_HASHES, _only_hashes),
             **{table: mark[table].source(_HASHES.names) for table in _MARKED},
         }
-        taken_rows = source_of(_HASHES.empty_table() if taken is None else taken, _HASHES)
+        taken_rows = taken or source_of(_HASHES.empty_table(), _HASHES)
         work = Exchange({**counted, "by_policy": taken_rows}, _reached, _HASHES, no_work)
         found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
         for name, source in counted.items():

@@ -10,7 +10,7 @@ from spark_core.policies import document, expirations, history, versions
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.records import tables
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from tests.support.told_repository import BEGIN, DAY, Told, rule
 
 pytestmark = pytest.mark.spark
@@ -288,7 +288,7 @@ def test_executors_find_what_the_driver_finds(told, monkeypatch):
     told.at(9)
     here = told.named(rule("main/logs/", 1))
     assert set(here) == set(logs)
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr("spark_core.policies.history._COMMITS_OF_A_TASK", 2)
     monkeypatch.setattr("spark_core.policies.history._RANGES_OF_A_TASK", 2)
     told.at(10)

@@ -17,7 +17,7 @@ from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.report import summary
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.rounds import planned
 from spark_core.undo.restore import restore
@@ -647,7 +647,7 @@ def _failing(*_arguments, **_options):
 @pytest.mark.deep
 def test_executors_let_go_what_the_driver_lets_go(told, monkeypatch):
     """What they make of a plan lies in the folder of the policy, and goes with its table."""
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     logs, data = told.committed("main", "logs/a", "data/a")
     told.committed("main", "logs/b")
     one, two = staged(told, "main", "tmp/one", "tmp/two")

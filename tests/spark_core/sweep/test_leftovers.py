@@ -9,7 +9,7 @@ import pytest
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import PLANNED, report
 from tests.support.written_run import journal_entries, written_run
@@ -140,7 +140,7 @@ def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_ke
 @pytest.mark.spark
 def test_executors_look_at_what_is_left_where_it_is_much(resumed, spark, monkeypatch):
     run, journal = resumed
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     run.store.delete([GONE])
     on_spark = replace(run, environment=replace(run.environment, spark=lambda: spark))
     assert recheck_leftovers(on_spark, journal, None, [GONE, THERE]) == {GONE}

@@ -25,12 +25,11 @@ from spark_core.errors import (
 )
 from spark_core.model import Refs
 from spark_core.records import tables
-from spark_core.references import uncommitted
 from spark_core.references.range_entries import read_ranges
 from spark_core.references.ranges import distinct_ranges
 from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import run_tasks
 from spark_core.sweep import committed_now
@@ -384,8 +383,7 @@ def test_executors_find_the_same_and_leave_no_file_behind(ground, spark, monkeyp
     refs.create_branch(ground.core, ground.name, "dev", ground.commits["branched"])
     holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
     here = ground.again()
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 4)
-    monkeypatch.setattr(uncommitted, "_DRIVER_BYTES", -1)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 4)
     monkeypatch.setattr(committed_now, "run_tasks", partial(run_by_executors, run_tasks))
     there = ground.again()
     assert ground.named(there) == ground.named(here)
@@ -416,7 +414,7 @@ def test_more_than_a_sweep_remembers_ends_it_before_anything_is_deleted(ground, 
         ground.stage("new", ground.dead["staged"])
     assert ground.named(ground.again()).keys() == {"staged"}
     holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 1)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 1)
     with pytest.raises(UnsafePlanError, match="2 of the 2 objects that may go are referenced"):
         ground.again()
 

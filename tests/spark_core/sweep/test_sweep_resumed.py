@@ -31,7 +31,7 @@ from spark_core.lock import lease_log, processes
 from spark_core.model import Branch
 from spark_core.records import journal, tables
 from spark_core.records.writing import parts_of
-from spark_core.spark import exchange
+from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
@@ -143,7 +143,7 @@ def _one_came_back(monkeypatch):
 @pytest.fixture(autouse=True)
 def _executors_delete(monkeypatch):
     """Let executors do everything, however little it is: they can be killed."""
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
 
 
 @pytest.fixture
@@ -246,12 +246,12 @@ def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "driver_rows", [exchange.MOST_ROWS_OF_THE_DRIVER, 0], ids=["few objects", "many objects"]
+    "driver_rows", [placement.MOST_ROWS_OF_THE_DRIVER, 0], ids=["few objects", "many objects"]
 )
 def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_refused(
     case, monkeypatch, driver_rows
 ):
-    monkeypatch.setattr(exchange, "MOST_ROWS_OF_THE_DRIVER", driver_rows)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", driver_rows)
     expired = case.run.load(tables.EXPIRED_ADDRESSES)
     written = journal.Journal(case.run.store, str(case.run.key), expired.manifest.sha256)
 
