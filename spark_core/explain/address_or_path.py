@@ -17,7 +17,7 @@ from spark_core.explain.read_before import base_of, is_missing, runs_before
 from spark_core.explain.stored_rows import rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.records import tables
-from spark_core.references.explanations import UNREADABLE
+from spark_core.references.expired_entries import UNREADABLE
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
 

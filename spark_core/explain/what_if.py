@@ -22,18 +22,13 @@ from spark_core import graveler, holds, retention
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.explain.read_before import require_full
+from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, GroupSums
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.records.figures import Groups
 from spark_core.references.commits import read_commits, tables_prefix
-from spark_core.references.explanations import (
-    AT_THE_TOP,
-    NAMES_OF_A_TASK,
-    NO_BRANCH,
-    UNREADABLE,
-    GroupSums,
-)
+from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import TableReader, tasks_of
 from spark_core.report.fates import total

@@ -19,12 +19,13 @@ from spark_core.explain.read_before import is_missing, listed_by, runs_before
 from spark_core.explain.stored_rows import rows_of
 from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
+from spark_core.mark.explanations import rule_in_words
 from spark_core.plain_text import span_text
 from spark_core.policies.document import UNCOMMITTED
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal
-from spark_core.references.explanations import UNREADABLE, rule_in_words
+from spark_core.references.expired_entries import UNREADABLE
 from spark_core.report.undo import undo_words
 from spark_core.run import Run
 

@@ -18,7 +18,7 @@ from spark_core.records.figures import CommitsFigures, CommittedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
-from spark_core.references import explanations
+from spark_core.references import expired_entries
 from spark_core.references.commits import tables_prefix
 from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
 from spark_core.references.ranges import (
@@ -57,12 +57,12 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     began = run.begin(tables.COMMITTED_ADDRESSES)
     run.require_same_instance(commits.manifest)
     reader = TableReader.of(run, tables_prefix(run))
-    known = explanations.commits_of(run, commits)
+    known = expired_entries.commits_of(run, commits)
     metaranges = _metaranges(commits, known)
     ranges, read = distinct_ranges(run, reader, metaranges)
     retained = ranges.filter(ranges["is_retained"])
     only_expired = ranges.filter(pc.invert(ranges["is_retained"]))
-    explained = explanations.within_limits(only_expired, run.options.explain)
+    explained = expired_entries.within_limits(only_expired, run.options.explain)
     wanted = pa.concat_tables([retained, explained])
     targets = Targets.of(run)
     written = targets.removed_on_failure(lambda: write_all(run, reader, targets, wanted))
@@ -134,7 +134,7 @@ class Targets:
                 run.store,
                 where,
                 attempt,
-                explanations.ENTRIES,
+                expired_entries.ENTRIES,
                 name="_expired",
                 holds=writing.HELD_BYTES,
             ),

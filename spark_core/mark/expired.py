@@ -13,13 +13,12 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_core import holds, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
-from spark_core.mark import fates, inventory
+from spark_core.mark import explanations, fates, inventory
 from spark_core.mark.compared import NAMED
 from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fate_rows import Decided, Targets
@@ -45,13 +44,15 @@ from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
-from spark_core.references import explanations, policy_rows, twins
+from spark_core.references import policy_rows, twins
+from spark_core.references.expired_entries import said_of
 from spark_core.references.heads import Heads
 from spark_core.references.ranges import TableReader, entries_of_heads
 from spark_core.references.sizes import (
     ADDRESSES,
     ENTRIES,
     LISTED,
+    NONE_ABSENT,
     SIZES,
     HeadEntries,
     absent,
@@ -59,10 +60,9 @@ from spark_core.references.sizes import (
     compared,
     of_heads,
 )
-from spark_core.references.suspects import said_of
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
-from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
+from spark_core.spark.exchange import AnySource, Batches, JoinedSource, numbers_of, source_of
 from spark_core.spark.session import surfacing_errors
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
@@ -71,9 +71,6 @@ UNREACHABLE = "in no retained commit, and not staged"
 
 # What heads and staged entries reach.
 _LIVE = pa.schema([schemas.COMMITTED_ADDRESSES.field(name) for name in ("address_hash", "address")])
-
-# Rows of table 5 that the driver of an optimized run holds.
-HELD_ROWS = 100_000
 
 
 @surfacing_errors()
@@ -211,7 +208,6 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
         expired,
         mark.all,
         [address for _, address, *_ in decided.sums.largest],
-        at_most=min(listing.driver_rows, HELD_ROWS),
     )
     decided.sums.explain(explained.named)
     more = {
@@ -288,12 +284,10 @@ def _by_mark(batches: Batches) -> Batches:
         yield pa.record_batch(columns, schema=NAMED)
 
 
-def _answers(found: twins.Twins) -> Answers:
+def _answers(found: twins.Answers) -> Answers:
     """Bring the answers of branches into the form that decides."""
-    hashes = hashed(found.live["address"].combine_chunks())
-    order = pc.sort_indices(hashes)
-    paths = found.live["head_path"].combine_chunks().take(order)
-    return Answers(hashes.take(order).to_numpy(), paths, found.undecided)
+    read = found.read_by_branch
+    return Answers(numbers_of(read["address_hash"]), read["path"].combine_chunks(), found.may_hide)
 
 
 def _reference_figures(named: marks.Addresses, decided: Decided) -> ReferenceFigures:
@@ -379,7 +373,7 @@ def _heads(
         missing: What heads reach without a listed object.
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
-    lost, later = None, missing.later
+    lost, later = NONE_ABSENT, missing.later
     entries: AnySource
     if missing.stored is not None:
         entries = reading.source_of_parts(run.store, ADDRESSES, missing.stored.manifest.parts)
@@ -422,7 +416,7 @@ def _twins(
     *,
     staged_names: AnySource | None,
     said: AnySource | None,
-) -> twins.Twins:
+) -> twins.Answers:
     """Search for what the scan cannot see.
 
     Args:

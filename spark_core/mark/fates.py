@@ -56,7 +56,7 @@ from spark_core.optimized.listing import Listing
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
-from spark_core.references.suspects import OBJECTS
+from spark_core.references.twins import OBJECTS
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
 from spark_core.spark.tasks import run_tasks
@@ -381,7 +381,7 @@ def _divided(
 
 
 def source_of_waiting(run: Run, decided: Decided) -> AnySource:
-    """Return the objects that wait for the answers of branches: columns of `suspects.OBJECTS`.
+    """Return the objects that wait for the answers of branches: columns of `twins.OBJECTS`.
 
     What a policy takes can be linked from where it is seen at any time, however old it is.
     """

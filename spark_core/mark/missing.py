@@ -24,7 +24,6 @@ from spark_core.references.sizes import ADDRESSES, named_since, sizes_of_later
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource, Sent, source_of
-from spark_core.spark.rows import Rows
 
 NAMED_MISSING = 20
 
@@ -44,7 +43,7 @@ class Missing:
     """
 
     stored: StoredTable | None
-    later: Rows | None
+    later: pa.Table | None
     figures: Mapping[str, Any]
 
 
@@ -180,7 +179,7 @@ def _numbers(batches: Batches) -> Any:
     )
 
 
-def written_since(run: Run, listing: Listing, instant: datetime, missing: AnySource) -> Rows:
+def written_since(run: Run, listing: Listing, instant: datetime, missing: AnySource) -> pa.Table:
     """List the slices of missing addresses (address) that may have got their object since then."""
     since = instant - run.options.longest_upload - run.options.max_clock_skew
     objects = reading.source_of_parts(run.store, ADDRESSES, listing.parts)

@@ -38,7 +38,7 @@ from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.references import heads
-from spark_core.references.explanations import METARANGES
+from spark_core.references.expired_entries import METARANGES
 from spark_core.references.heads import Heads
 from spark_core.retention import Expiry
 from spark_core.run import Run, chain

@@ -18,7 +18,7 @@ from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
 from spark_core.optimized import sketches
-from spark_core.references import explanations
+from spark_core.references import expired_entries
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.ranges import RANGES, ROWS_HELD, TableReader
 from spark_core.spark.tasks import counting, interleaved
@@ -166,10 +166,10 @@ def _details(batch: pa.RecordBatch) -> Any:
 def read_hashes(
     reader: TableReader, ranges: pa.Table, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read ranges of expired commits: columns of `explanations.ENTRIES`, without paths."""
+    """Read ranges of expired commits: columns of `expired_entries.ENTRIES`, without paths."""
     distinct = Distinct()
     for batch in _read_unneeded(reader, ranges, figures):
-        entries = explanations.entries(batch, with_paths=False)
+        entries = expired_entries.entries(batch, with_paths=False)
         # Entries of one object that say different things of it stay apart.
         said = entries.column("checksum").to_numpy() * 31 + entries.column("size_bytes").to_numpy()
         yield entries.filter(pa.array(distinct.first(entries.column("address_hash"), said)))
@@ -178,19 +178,19 @@ def read_hashes(
 def read_entries(
     reader: TableReader, ranges: pa.Table, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read ranges of expired commits: columns of `explanations.ENTRIES`, few of them twice."""
-    held, waiting, rows = explanations.ENTRIES.empty_table(), list[pa.RecordBatch](), 0
+    """Read ranges of expired commits: columns of `expired_entries.ENTRIES`, few of them twice."""
+    held, waiting, rows = expired_entries.ENTRIES.empty_table(), list[pa.RecordBatch](), 0
     for batch in _read_unneeded(reader, ranges, figures):
-        waiting.append(explanations.entries(batch, with_paths=True))
+        waiting.append(expired_entries.entries(batch, with_paths=True))
         rows += batch.num_rows
         if rows > ROWS_HELD:
-            held = explanations.newest([held, pa.Table.from_batches(waiting)])
+            held = expired_entries.newest([held, pa.Table.from_batches(waiting)])
             waiting, rows = [], 0
             if held.num_rows > ROWS_HELD:
                 yield from held.to_batches()
-                held = explanations.ENTRIES.empty_table()
-    left = [held, pa.Table.from_batches(waiting, explanations.ENTRIES)]
-    yield from explanations.newest(left).to_batches()
+                held = expired_entries.ENTRIES.empty_table()
+    left = [held, pa.Table.from_batches(waiting, expired_entries.ENTRIES)]
+    yield from expired_entries.newest(left).to_batches()
 
 
 def _read_unneeded(

@@ -5,7 +5,7 @@ A client may have made sizes up, and objects may be lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,17 +14,13 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
-from pyspark.sql import Column, SparkSession
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import xid_time_batch
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of, source_of
-from spark_core.spark.rows import Rows
-from spark_core.spark.tasks import read_partitions
-from spark_core.storage import ObjectStore
+from spark_core.spark.session import Spark
 from spark_core.storage.listings import listed
 
 Found = TypeVar("Found")
@@ -41,12 +37,13 @@ ENTRIES = pa.schema(
 LISTED = pa.schema([ENTRIES.field("address"), ENTRIES.field("checksum")])
 MD5 = r"^[0-9a-f]{32}$"
 
-_HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
+HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 # What an entry or the store gives; the checksum is a hash.
-_STATED = _HASHES.append(pa.field("checksum", pa.int64()))
-_SIZED = _HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
+STATED = HASHES.append(pa.field("checksum", pa.int64()))
+_SIZED = HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
 # An entry below `data/`.
-_IN_DATA = _HASHES.append(pa.field("slice", pa.string(), nullable=False))
+_IN_DATA = HASHES.append(pa.field("slice", pa.string(), nullable=False))
+NONE_ABSENT = np.empty(0, np.int64)
 SIZES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -54,8 +51,6 @@ SIZES = pa.schema(
         pa.field("checksum", pa.string()),
     ]
 )
-# Slices that the driver lists by itself.
-_SLICES_OF_DRIVER = 8
 ADDRESSES = pa.schema([ENTRIES.field("address")])
 
 
@@ -66,8 +61,8 @@ class HeadEntries:
     Attributes:
         spark: Gives the session; called where there is more than the driver brings together.
         rows: Gives them: columns of `ENTRIES`; rows without a path are no entries of heads.
-        absent: Entries below `data/` (address_hash) whose object is not in the store; None for
-            none.
+        absent: Hashes of the addresses of entries below `data/` whose object is not in the store;
+            an array, as `absent` returns it.
         are_sizes_said: Whether any entry gives another size than its object has. Entries of
             retained commits that are no heads count too: a copy of such an entry, under an unsigned
             name, gives the same size.
@@ -81,9 +76,9 @@ class HeadEntries:
         least: At least so many entries the heads have, where `rows` has few of them.
     """
 
-    spark: Callable[[], SparkSession]
+    spark: Spark
     rows: Callable[[], AnySource]
-    absent: Rows | None
+    absent: Any
     are_sizes_said: bool
     listing: Callable[[], AnySource]
     any_outside: bool = True
@@ -113,13 +108,11 @@ def compared(heads: HeadEntries) -> Compared:
     by their hashes here as wherever they are believed, so two that look alike do so everywhere.
     """
     sources: dict[str, AnySource] = {
-        "entries": heads.rows().through(_STATED, _stated),
-        "listed": heads.listing().through(_STATED, stated_by_the_store),
-        "absent": source_of(
-            _HASHES.empty_table() if heads.absent is None else heads.absent, _HASHES
-        ),
+        "entries": heads.rows().through(STATED, _stated),
+        "listed": heads.listing().through(STATED, stated_by_the_store),
+        "absent": source_of(pa.table([heads.absent], schema=HASHES), HASHES),
     }
-    receipts, _ = Exchange(sources, _compared, _HASHES, _nothing).run(heads.spark)
+    receipts, _ = Exchange(sources, _compared, HASHES, _nothing).run(heads.spark)
     return Compared(
         any(one.are_checksums_said for one in receipts), any(one.any_absent for one in receipts)
     )
@@ -136,7 +129,7 @@ def are_checksums_stated(heads: HeadEntries) -> bool:
 
 
 def _stated(batches: Batches) -> Batches:
-    """Return what entries of heads give: columns of `_STATED`."""
+    """Return what entries of heads give: columns of `STATED`."""
     for batch in of_heads(batches):
         yield _hashed_checksums(batch, batch.column("checksum"))
 
@@ -152,7 +145,7 @@ def stated_by_the_store(batches: Batches) -> Batches:
 
 def _hashed_checksums(batch: pa.RecordBatch, checksum: pa.StringArray) -> pa.RecordBatch:
     hashes = pc.if_else(checksum.is_valid(), hashed(checksum), None)
-    return pa.record_batch([hashed(batch.column("address")), hashes], schema=_STATED)
+    return pa.record_batch([hashed(batch.column("address")), hashes], schema=STATED)
 
 
 def of_heads(batches: Batches) -> Batches:
@@ -187,9 +180,7 @@ def _nothing(_number: int, _rows: pa.Table) -> None:
     """Work on no rows: none are sent on."""
 
 
-def are_sizes_stated(
-    spark: Callable[[], SparkSession], listing: AnySource, entries: AnySource
-) -> bool:
+def are_sizes_stated(spark: Spark, listing: AnySource, entries: AnySource) -> bool:
     """Say whether the size of any entry differs from its object's.
 
     Objects with one hash count as one, which can only turn the answer to yes.
@@ -203,7 +194,7 @@ def are_sizes_stated(
         name: rows.through(_SIZED, _sized)
         for name, rows in (("listed", listing), ("said", entries))
     }
-    receipts, _ = Exchange(sources, _are_sizes_stated, _HASHES, _nothing).run(spark)
+    receipts, _ = Exchange(sources, _are_sizes_stated, HASHES, _nothing).run(spark)
     return any(receipts)
 
 
@@ -228,8 +219,8 @@ def _are_sizes_stated(bucket: Mapping[str, pa.Table]) -> Sent[bool]:
     return Sent(not pc.all(is_same, min_count=0).as_py(), {})
 
 
-def absent(spark: Callable[[], SparkSession], entries: AnySource, listing: AnySource) -> pa.Table:
-    """Return the entries below `data/` without a listed object (address_hash, each once).
+def absent(spark: Spark, entries: AnySource, listing: AnySource) -> Any:
+    """Return hashes of the entries below `data/` without a listed object, sorted and once.
 
     The driver holds 8 bytes for each.
 
@@ -239,7 +230,7 @@ def absent(spark: Callable[[], SparkSession], entries: AnySource, listing: AnySo
         listing: Column address.
     """
     found, _ = _unlisted(spark, entries, listing, _hashes_of)
-    return pa.table([np.concatenate([np.empty(0, np.int64), *found])], schema=_HASHES)
+    return sorted_once(np.concatenate([NONE_ABSENT, *found]))
 
 
 def named_since(instant: datetime, entries: AnySource) -> AnySource:
@@ -255,13 +246,11 @@ def _named_since(instant: datetime, batches: Batches) -> Batches:
         yield pa.record_batch([names.filter(is_since)], schema=ADDRESSES)
 
 
-def address_hash() -> Column:
-    """Return the column `address_hash` of an address, as tables 1 to 4 have it."""
-    return sf.xxhash64("address").alias("address_hash")
-
-
-def sizes_of_later(run: Run, entries: AnySource, listing: AnySource) -> Rows:
+def sizes_of_later(run: Run, entries: AnySource, listing: AnySource) -> pa.Table:
     """List the slices of objects that entries have and that are not in the listing.
+
+    These are as many slices as the server opened since the listing: one for some thousand objects.
+    The driver holds their objects, so that all who compare them see the same.
 
     Args:
         run: The run.
@@ -269,26 +258,21 @@ def sizes_of_later(run: Run, entries: AnySource, listing: AnySource) -> Rows:
         listing: Column address.
 
     Returns:
-        Columns address, size_bytes and checksum, of all objects in those slices; already read.
+        Columns address, size_bytes and checksum, of all objects in those slices.
 
     Raises:
         LakegcError: If a slice cannot be listed to its end.
     """
-    # As many slices as the server opened since the listing: one for some thousands of objects.
     slices, _ = _unlisted(lambda: run.spark, entries, listing, _slices_of)
-    found = sorted({slice_ for some in slices for slice_ in some})
-    if len(found) <= _SLICES_OF_DRIVER:
-        prefixes = [f"data/{slice_}/" for slice_ in found]
-        batches = _read(run.store, run.options.read_threads, prefixes) if prefixes else ()
-        return pa.Table.from_batches(batches, SIZES)
-    count = min(len(found), run.options.range_partitions)
-    tasks = [tuple(f"data/{slice_}/" for slice_ in found[number::count]) for number in range(count)]
-    read = partial(_read, run.store, run.options.read_threads)
-    return read_partitions(run.spark, SIZES, tasks, read).localCheckpoint()
+    prefixes = [f"data/{slice_}/" for slice_ in sorted({name for some in slices for name in some})]
+    rows = listed(run.store, prefixes, threads=run.options.read_threads) if prefixes else ()
+    batches = [batch.select(["key", "size_bytes", "checksum"]) for batch in rows]
+    renamed = [pa.record_batch(batch.columns, names=SIZES.names).cast(SIZES) for batch in batches]
+    return pa.Table.from_batches(renamed, SIZES)
 
 
 def _unlisted(
-    spark: Callable[[], SparkSession],
+    spark: Spark,
     entries: AnySource,
     listing: AnySource,
     told: Callable[[pa.Table], Found],
@@ -296,9 +280,9 @@ def _unlisted(
     """Say something of the entries below `data/` that have no listed object; once a bucket."""
     sources: dict[str, AnySource] = {
         "entries": entries.through(_IN_DATA, _in_data),
-        "listed": listing.through(_HASHES, _hashed),
+        "listed": listing.through(HASHES, _hashed),
     }
-    return Exchange(sources, partial(_are_unlisted, told), _HASHES, _nothing).run(spark)
+    return Exchange(sources, partial(_are_unlisted, told), HASHES, _nothing).run(spark)
 
 
 def _in_data(batches: Batches) -> Batches:
@@ -311,7 +295,7 @@ def _in_data(batches: Batches) -> Batches:
 
 def _hashed(batches: Batches) -> Batches:
     for batch in batches:
-        yield pa.record_batch([hashed(batch.column("address"))], schema=_HASHES)
+        yield pa.record_batch([hashed(batch.column("address"))], schema=HASHES)
 
 
 def _are_unlisted(told: Callable[[pa.Table], Found], bucket: Mapping[str, pa.Table]) -> Sent[Found]:
@@ -328,9 +312,3 @@ def _hashes_of(entries: pa.Table) -> Any:
 def _slices_of(entries: pa.Table) -> list[str]:
     names: list[str] = entries["slice"].unique().to_pylist()
     return names
-
-
-def _read(store: ObjectStore, threads: int, prefixes: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for batch in listed(store, prefixes, threads=threads):
-        columns = [batch.column("key"), batch.column("size_bytes"), batch.column("checksum")]
-        yield pa.record_batch(columns, schema=SIZES)

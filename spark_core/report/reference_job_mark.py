@@ -13,12 +13,12 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
+from spark_core.mark.explanations import GroupSums
 from spark_core.records import tables, writing
 from spark_core.records.figures import ExpiredFigures, ReferenceFigures, VerifiedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.reference_job import marks
-from spark_core.references.explanations import GroupSums
 from spark_core.report.values import Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of

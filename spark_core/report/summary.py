@@ -17,6 +17,7 @@ from spark_core.errors import ChainError, VerdictError
 from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
+from spark_core.mark.explanations import GroupSums
 from spark_core.records import confirmation, tables
 from spark_core.records.figures import (
     CommitsFigures,
@@ -28,7 +29,6 @@ from spark_core.records.figures import (
 )
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
-from spark_core.references.explanations import GroupSums
 from spark_core.report.cautions import cautions
 from spark_core.report.fates import WORDS, Amount, fates_of, may_go, total
 from spark_core.report.kind import kind_of

@@ -24,8 +24,9 @@ from spark_core.spark.class_archive import class_archive, find_java
 from spark_core.spark.placement import is_local
 from spark_core.spark.private_doors import name_classes, spark_home, start_java
 
-# The names by which other rooms speak of what they pass on.
+# The names by which other rooms speak of what they pass on. `Spark` gives the session.
 Session: TypeAlias = SparkSession
+Spark: TypeAlias = Callable[[], Session]
 Configuration: TypeAlias = SparkConf
 
 # What Spark raises where no error of lakegc is behind it; see `surfacing_errors`.

@@ -192,6 +192,8 @@ class ObjectStore(ABC):
     # Whether `content` returns a checksum that the store made of the content, not one a client
     # gave.
     tells_content: ClassVar[bool] = False
+    # Whether a listing's checksums are those that `content` returns.
+    lists_content: ClassVar[bool] = False
     # What a policy must allow for `delete`, in the store's own words.
     delete_permission: ClassVar[str] = "the deletion of objects"
     # Which request `delete` sends, in the store's own words.

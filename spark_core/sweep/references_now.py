@@ -48,7 +48,7 @@ from spark_core.references import rows_aside
 from spark_core.references.commits import heads_now
 from spark_core.references.heads import Heads
 from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
-from spark_core.references.suspects import OBJECTS
+from spark_core.references.twins import OBJECTS
 from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
 from spark_core.spark import placement
@@ -69,7 +69,7 @@ class ByPolicy:
     """What goes by a retention policy, although entries lead to it.
 
     Attributes:
-        objects: Columns of `suspects.OBJECTS`, key address. Where nobody knows when they were
+        objects: Columns of `twins.OBJECTS`, key address. Where nobody knows when they were
             written, they are as old as can be: each was due by its own date when a sweep took it.
         count: Their number.
         digest: Digest of the document that the plan was made by; None where any confirmed one
@@ -285,7 +285,7 @@ class _Reading:
         """Find what is staged, committed or held; of a policy's objects, what it does not name.
 
         Returns:
-            The objects that nothing refers to so far: columns of `suspects.OBJECTS`.
+            The objects that nothing refers to so far: columns of `twins.OBJECTS`.
 
         Raises:
             IncompleteReadError: If any rows got lost on the way to their comparison.

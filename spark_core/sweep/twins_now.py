@@ -12,16 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
+from spark_core.addresses.address_hashes import are_among
 from spark_core.optimized.listing import Listing, of_mark
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows, twins
+from spark_core.references.expired_entries import said_of
 from spark_core.references.heads import Heads
 from spark_core.references.ranges import TableReader, entries_of_heads
 from spark_core.references.sizes import (
     ENTRIES,
+    NONE_ABSENT,
     SIZES,
     HeadEntries,
     absent,
@@ -30,9 +32,8 @@ from spark_core.references.sizes import (
     of_heads,
     sizes_of_later,
 )
-from spark_core.references.suspects import said_of
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, JoinedSource, numbers_of, source_of
+from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
 from spark_core.sweep.committed_now import TablesRead
 from spark_core.sweep.why_kept import KEPT
 
@@ -54,7 +55,7 @@ def search(
 
     The sizes that entries give are compared with the store, also for objects written after the
     mark's listing. `commits` are those that keep their objects now: columns of
-    `schemas.RETAINED_COMMITS`; `candidates` have those of `suspects.OBJECTS`, and `staged` those of
+    `schemas.RETAINED_COMMITS`; `candidates` have those of `twins.OBJECTS`, and `staged` those of
     `policy_rows.STAGED_NAMES`.
 
     Returns:
@@ -83,7 +84,7 @@ def search(
         known = replace(known, later=JoinedSource([*before, more]))
     # A mark of an earlier version did not compare the sizes of all entries.
     are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
-    lost: pa.Table | None = None
+    lost = NONE_ABSENT
     if any_new and not are_sizes_said:
         are_sizes_said = are_sizes_stated(lambda: run.spark, listing, later)
     if known.later is not None:
@@ -113,11 +114,11 @@ def search(
         # As in the mark: entries of heads need not say the same of what a policy names.
         said=said_of(run, committed) if expired.policy is None else None,
     )
-    at = pc.binary_join_element_wise("twin of an entry at ", found.live["head_path"], "")
-    addresses = found.live["address"].combine_chunks()
-    shown = pa.table([hashed(addresses), at], schema=KEPT)
-    unchecked = pa.repeat(pa.scalar(UNCHECKED_TWIN), len(found.undecided))
-    undecided = pa.table([found.undecided, unchecked], schema=KEPT)
+    read = found.read_by_branch
+    at = pc.binary_join_element_wise("twin of an entry at ", read["path"], "")
+    shown = pa.table([read["address_hash"], at], schema=KEPT)
+    unchecked = pa.repeat(pa.scalar(UNCHECKED_TWIN), len(found.may_hide))
+    undecided = pa.table([found.may_hide, unchecked], schema=KEPT)
     return known, pa.concat_tables([shown, undecided]), found.figures
 
 
@@ -126,22 +127,21 @@ def _of_entries(batches: Batches) -> Batches:
         yield batch.select(ENTRIES.names).cast(ENTRIES)
 
 
-def _not_taken(run: Run, lost: pa.Table) -> pa.Table:
-    """Leave out the entries (address_hash) whose objects sweeps by a policy took."""
+def _not_taken(run: Run, lost: Any) -> Any:
+    """Leave out the entries (hashes, sorted) whose objects sweeps by a policy took."""
     taken = policy_rows.taken(run)
     if taken is None:
         return lost
-    hashes = sorted_once(numbers_of(lost["address_hash"]))
-    found = taken.each(lambda: run.spark, partial(_among, hashes))
-    return lost.filter(pc.invert(pc.is_in(lost["address_hash"], value_set=pa.concat_arrays(found))))
+    found = taken.each(lambda: run.spark, partial(_among, lost))
+    return np.setdiff1d(lost, np.concatenate([np.empty(0, np.int64), *found]))
 
 
-def _among(hashes: Any, batches: Batches) -> pa.Int64Array:
+def _among(hashes: Any, batches: Batches) -> Any:
     found = [np.empty(0, np.int64)]
     for batch in batches:
         numbers = batch.column("address_hash").to_numpy()
         found.append(numbers[are_among(numbers, hashes)])
-    return pa.array(np.concatenate(found))
+    return np.concatenate(found)
 
 
 def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: AnySource) -> AnySource:

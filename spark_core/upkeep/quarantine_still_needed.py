@@ -24,7 +24,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows
-from spark_core.references.suspects import OBJECTS
+from spark_core.references.twins import OBJECTS
 from spark_core.run import Run
 from spark_core.spark.exchange import (
     AnySource,

@@ -25,11 +25,11 @@ from spark_core.explain import (
     what_if,
 )
 from spark_core.explain.read_before import listed_by
+from spark_core.mark import explanations
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.writing import Draft
-from spark_core.references import explanations
 from spark_core.run.chain import Mark
 from spark_core.spark import placement
 from spark_core.undo import restore
@@ -65,6 +65,7 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
 ):
     if not is_small:
         monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+        monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     marked = mark_only(run)
     found = _explanations(run)

@@ -363,7 +363,7 @@ def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete
     place, monkeypatch
 ):
     """Branches that have few entries each, of one size, and many together."""
-    for where in ("spark_core.references.twins.PAGE", "spark_core.lakefs.server._PAGE"):
+    for where in ("spark_core.references.twins.plan.PAGE", "spark_core.lakefs.server._PAGE"):
         monkeypatch.setattr(where, 5)
     for number in range(12):
         place.upload(50, f"many/{number}")

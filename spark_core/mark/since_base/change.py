@@ -18,7 +18,7 @@ from spark_core.errors import ChainError
 from spark_core.optimized.base import MARK_FULL, Base, needed
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
-from spark_core.references import explanations
+from spark_core.references import expired_entries
 from spark_core.references.ranges import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.run import Run
 
@@ -88,7 +88,7 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
         NotFoundError: If one is missing from the store.
     """
     now, then = heads_of(commits), heads_of(base.table(tables.RETAINED_COMMITS))
-    words = explanations.commits_of(run, commits)
+    words = expired_entries.commits_of(run, commits)
     rows = {} if words is None else _rows(words)
     new = [
         Metarange(id_, is_head=is_head, is_retained=True)

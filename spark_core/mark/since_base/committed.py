@@ -46,7 +46,7 @@ from spark_core.records.figures import ChangeFigures, CommittedFigures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
-from spark_core.references import explanations
+from spark_core.references import expired_entries
 from spark_core.references.commits import tables_prefix
 from spark_core.references.kept_objects import kept_addresses
 from spark_core.references.range_entries import read_whole, resolved
@@ -455,7 +455,7 @@ def _read_left(
         names = kept_addresses(entries.column("address")).filter(is_new)
         candidates.append(pa.record_batch([names, hashes.filter(is_new)], schema=CANDIDATES))
         newest = pa.repeat(pa.scalar(row["newest"], pa.int32()), entries.num_rows)
-        yield explanations.entries(
+        yield expired_entries.entries(
             entries.append_column("newest", newest), with_paths=reader.with_paths
         )
 

@@ -76,6 +76,7 @@ class GcsStore(OrderedRemoteStore[Clients]):
     words = Words(CLIENT_ERRORS, failure_of, explain)
     delete_batch_size = MAX_PARTS
     tells_content = True
+    lists_content = True
     delete_permission = PERMISSIONS["delete"]
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:

@@ -22,21 +22,25 @@ import pytest
 
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core import schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.checks.expired import waiting_words
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import EntriesPage
 from spark_core.model import Branch
 from spark_core.records.manifest import Part
-from spark_core.references import suspects, twins
+from spark_core.references import twins
+from spark_core.references.expired_entries import SAID as SAID_COLUMNS
+from spark_core.references.expired_entries import said_of
 from spark_core.references.heads import Head, Heads
 from spark_core.references.sizes import ENTRIES, LISTED, HeadEntries
-from spark_core.references.suspects import OBJECTS
+from spark_core.references.twins import OBJECTS, asking, plan, suspects
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 from spark_core.spark.tasks import frame_of
+from spark_core.storage.gcs.store import GcsStore
+from spark_core.storage.s3.store import S3Store
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -83,6 +87,7 @@ class Store:
 
     contents: dict[str, str | None] = field(default_factory=dict)
     tells_content: bool = False
+    lists_content: bool = False
 
     def content(self, key):
         if key not in self.contents:
@@ -116,7 +121,7 @@ class Ground:
     needs_no_spark: bool = False
     objects: int = 0
 
-    def find(self, **options: Any) -> twins.Twins:
+    def find(self, **options: Any) -> twins.Answers:
         run = SimpleNamespace(
             server=self.server,
             spark=self.spark,
@@ -144,13 +149,13 @@ class Ground:
             said=self._said(),
         )
 
-    def kept(self, **options: Any) -> tuple[set[str], twins.Twins]:
+    def kept(self, **options: Any) -> tuple[set[str], twins.Answers]:
         """Search; return the candidates that stay, and what was found."""
         found = self.find(**options)
-        left = found.without_twins(self._listing())
-        left = left if isinstance(left, pa.Table) else left.toArrow()
-        going = set(left["address"].to_pylist())
-        return {address for address, _, _ in self.candidates} - going, found
+        addresses = [address for address, _, _ in self.candidates]
+        is_kept = are_among(hashed(pa.array(addresses, pa.string())).to_numpy(), found.hashes)
+        assert set(found.read_by_branch["address"].to_pylist()) <= set(addresses)
+        return {address for address, kept in zip(addresses, is_kept, strict=True) if kept}, found
 
     def _session(self):
         assert not self.needs_no_spark
@@ -174,7 +179,7 @@ class Ground:
             return self.entries_of_expired
         addresses, sizes, checksums = (pa.array(column) for column in zip(*self.said, strict=True))
         columns = [hashed(addresses), sizes, hashed(checksums)]
-        return source_of(pa.table(columns, schema=suspects._SAYING), suspects._SAYING)
+        return source_of(pa.table(columns, schema=SAID_COLUMNS), SAID_COLUMNS)
 
     def _rows(self, table):
         return table if self.is_held else frame_of(self.spark, table, spark_type(table.schema))
@@ -189,7 +194,7 @@ class Ground:
             }
             for path, address, size, checksum in self.entries
         ]
-        absent = pa.table({"address_hash": hashed(pa.array(self.absent, pa.string()))})
+        absent = sorted_once(hashed(pa.array(self.absent, pa.string())).to_numpy())
         listing = pa.table(
             {
                 "address": pa.array(self.listed.keys(), pa.string()),
@@ -199,7 +204,7 @@ class Ground:
         return HeadEntries(
             self._session,
             lambda: source_of(self._rows(pa.Table.from_pylist(rows, schema=ENTRIES)), ENTRIES),
-            self._rows(absent) if self.absent else None,
+            absent,
             self.are_sizes_said,
             lambda: source_of(self._rows(listing), LISTED),
             least=self.least,
@@ -309,8 +314,9 @@ def _require_kept(world, few):
 @pytest.fixture
 def in_small_lots(monkeypatch):
     """Let few paths take the way of many."""
-    monkeypatch.setattr(twins, "LOT", 2)
-    monkeypatch.setattr(twins, "PAGE", 2)
+    monkeypatch.setattr(asking, "LOT", 2)
+    monkeypatch.setattr(plan, "LOT", 2)
+    monkeypatch.setattr(plan, "PAGE", 2)
     monkeypatch.setattr(suspects, "_ROWS_OF_A_NUMBER", 3)
 
 
@@ -463,7 +469,7 @@ def test_a_whole_branch_that_cannot_be_paid_for_keeps_only_what_may_be_dishonest
 
 @pytest.mark.spark
 def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(spark, monkeypatch):
-    monkeypatch.setattr(twins, "PAGE", 1)
+    monkeypatch.setattr(plan, "PAGE", 1)
     ground = _one_path(spark)
     ground.entries.append(("q", "data/s/second", 4, "a" * 32))
     ground.server.shown["b0000"] |= {f"other/{at}": "data/s/other" for at in range(100)}
@@ -475,7 +481,7 @@ def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(s
 
 
 def test_a_branch_with_more_questions_than_are_held_is_listed_and_no_other_is(monkeypatch):
-    monkeypatch.setattr(twins, "PAGE", 2)
+    monkeypatch.setattr(plan, "PAGE", 2)
     monkeypatch.setattr(suspects, "_PATHS_OF_A_KEY", 5)
     shown = {f"p/{at:02}": f"data/s/{at}" for at in range(20)} | {"q": "data/s/q"}
     names = [f"b{number}" for number in range(4)]
@@ -630,7 +636,7 @@ def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark,
 def test_where_calls_are_short_what_the_store_could_not_tell_is_kept_and_what_it_told_goes(
     spark, monkeypatch, way
 ):
-    monkeypatch.setattr(twins, "PAGE", 1)
+    monkeypatch.setattr(plan, "PAGE", 1)
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": None})
     kept, found = ground.kept(twin_calls=4)
     assert kept == {"data/c/2"}
@@ -650,7 +656,7 @@ def test_the_hard_case_in_small(spark, monkeypatch):
 
     Nothing is ruled out, and limits that suffice let all of it go.
     """
-    monkeypatch.setattr(twins, "PAGE", 10)
+    monkeypatch.setattr(plan, "PAGE", 10)
     branches, paths = 10, 100
     names = [f"b{number:02}" for number in range(branches)]
     shown = {f"p/{at:04}": f"data/s/{at}" for at in range(paths)}
@@ -684,7 +690,7 @@ def test_the_advised_number_of_calls_is_what_branches_with_entries_of_their_own_
     spark, monkeypatch, way
 ):
     """Every branch has some of all entries, so its pages are few."""
-    monkeypatch.setattr(twins, "PAGE", 10)
+    monkeypatch.setattr(plan, "PAGE", 10)
     names = [f"b{number:02}" for number in range(20)]
     shared = {f"p/{at:04}": f"data/s/{at}" for at in range(30)}
     shown = {
@@ -712,7 +718,7 @@ def test_the_advised_number_of_calls_is_what_branches_with_entries_of_their_own_
 @pytest.mark.parametrize("seed", range(12))
 def test_the_advised_number_of_calls_suffices_whatever_is_hidden(spark, monkeypatch, seed):
     world = _world(spark, seed)
-    monkeypatch.setattr(twins, "PAGE", world.ground.server.page)
+    monkeypatch.setattr(plan, "PAGE", world.ground.server.page)
     _, short = world.ground.kept(twin_calls=0)
     kept, found = world.ground.kept(twin_calls=short.figures.planned_calls)
     assert found.figures.unchecked_objects == 0
@@ -745,7 +751,7 @@ def test_what_was_committed_with_another_checksum_is_no_twin_and_nobody_is_asked
     monkeypatch,
 ):
     """As of 505,000 objects in four sizes: 123,000 committed once, and 3,000 never."""
-    monkeypatch.setattr(twins, "PAGE", 10)
+    monkeypatch.setattr(plan, "PAGE", 10)
     ground = _committed_before(None, needs_no_spark=True)
     ground.store = Store(
         {address: f"{at:032x}" for at, (address, _, _) in enumerate(ground.candidates, 5_000)},
@@ -825,11 +831,122 @@ def test_of_an_address_for_an_upload_past_the_server_nothing_is_believed():
     assert ground.kept()[0] == {"data/c/signed,sig"}
 
 
+# What the listing tells of what was never committed
+
+
+def _never_committed(store=GcsStore, **of_ground):
+    """A path on two branches, and an object of its size that no commit ever had."""
+    return Ground(
+        None,
+        Branches({"main": {"p": "data/s/1"}, "dev": {"p": "data/s/1"}}),
+        {"main": ago(9), "dev": ago(9)},
+        [("p", "data/s/1", 1, MD5)],
+        [("data/n/1", 1, ago(5))],
+        listed={"data/s/1": MD5, "data/n/1": OTHER},
+        store=Store(tells_content=store.tells_content, lists_content=store.lists_content),
+        needs_no_spark=True,
+        **of_ground,
+    )
+
+
+def test_what_was_listed_with_another_content_is_no_twin_and_nobody_is_asked():
+    """As of 505,000 objects in four sizes, where the listing gives MD5s of contents."""
+    ground = _committed_before(None, needs_no_spark=True)
+    for at, address in enumerate(ground.listed, 5_000):
+        ground.listed[address] = f"{at:032x}"
+    ground.entries = [
+        (path, address, size, ground.listed[address]) for path, address, size, _ in ground.entries
+    ]
+    ground.said = [(address, size, ground.listed[address]) for address, size, _ in ground.said]
+    ground.store = Store(tells_content=True, lists_content=True)
+    kept, found = ground.kept()
+    assert kept == set()
+    assert (found.figures.paths, found.figures.calls, found.figures.objects_asked) == (0, 0, 0)
+
+
+def test_a_tag_of_s3_is_no_content_where_the_bucket_began_to_encrypt_after_the_last_commit():
+    """Identical content was uploaded again then: the listing gives 32 digits that are no MD5.
+
+    Each object of a head was written before, so that all checksums that can be compared agree.
+    """
+    ground = _never_committed(S3Store)
+    ground.store.contents = {"data/n/1": None}
+    ground.server.shown["dev"]["p"] = "data/n/1"
+    kept, found = ground.kept()
+    assert kept == {"data/n/1"}
+    assert found.figures.calls == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda ground: ground.listed.update({"data/n/1": MD5}), id="the same content"),
+        pytest.param(lambda ground: ground.listed.update({"data/n/1": None}), id="none is listed"),
+        pytest.param(
+            lambda ground: (
+                ground.entries.__setitem__(0, ("p", "data/s/1", 1, "0123-7")),
+                ground.listed.update({"data/s/1": None}),
+            ),
+            id="the entry's is no MD5, and a copy of it carries that on",
+        ),
+        pytest.param(
+            lambda ground: ground.listed.pop("data/s/1"), id="the entry's object not seen"
+        ),
+        pytest.param(lambda ground: ground.absent.append("data/s/1"), id="it is lost"),
+        pytest.param(
+            lambda ground: ground.entries.__setitem__(0, ("p", "s3://else/where", 1, MD5)),
+            id="it lies outside",
+        ),
+        pytest.param(
+            lambda ground: (
+                ground.entries.append(("q", "data/s/2", 1, SAID)),
+                ground.listed.update({"data/s/2": OTHER}),
+            ),
+            id="a head gives a checksum that its object does not have",
+        ),
+        pytest.param(
+            lambda ground: setattr(ground, "are_sizes_said", True), id="sizes are made up"
+        ),
+        pytest.param(
+            lambda ground: ground.said.append(("data/n/1", 1, MD5)), id="its own entry denies it"
+        ),
+    ],
+)
+def test_what_is_listed_of_a_content_is_not_believed_where(change):
+    ground = _never_committed()
+    ground.server.shown["dev"]["p"] = "data/n/1"
+    # It would be, although the branch shows the object: only a lie could do that.
+    assert ground.kept()[0] == set()
+    assert ground.kept(hidden_entries="ask_all")[0] == {"data/n/1"}
+    change(ground)
+    assert ground.kept()[0] == {"data/n/1"}
+
+
+def test_of_an_address_for_an_upload_past_the_server_what_is_listed_is_not_believed():
+    ground = _never_committed()
+    ground.candidates = [("data/n/1,sig", 1, ago(5))]
+    ground.listed["data/n/1,sig"] = OTHER
+    ground.server.shown["dev"]["p"] = "data/n/1,sig"
+    assert ground.kept()[0] == {"data/n/1,sig"}
+
+
+@pytest.mark.parametrize("entry", [("data/c/1", 1, MD5), ("data/c/1", 2, OTHER)])
+def test_an_object_whose_own_entry_differs_from_it_is_not_believed_by_its_content_either(entry):
+    """It was staged by hand with a made-up checksum, once in a commit that expired, and now."""
+    ground = _many_paths(None, ["data/c/1"], **{"data/c/1": OTHER})
+    ground.needs_no_spark = True
+    ground.listed["data/c/1"] = OTHER
+    assert ground.kept()[0] == set()
+    ground.server.shown["b1"]["1/3"] = "data/c/1"
+    ground.said = [(entry[0], 4 * entry[1], entry[2])]
+    assert ground.kept()[0] == {"data/c/1"}
+
+
 @pytest.mark.parametrize("unreadable", [{1}, {2}, {1, 2}])
 def test_entries_that_can_be_read_only_at_times_clear_nothing_that_was_not_asked(unreadable):
     """Each exchange reads them, and what one asks by the key of a content, others do not know."""
     said = [hashed(pa.array(["data/c/1"])), [1], hashed(pa.array([MD5]))]
-    rows = pa.table(said, suspects._SAYING)
+    rows = pa.table(said, SAID_COLUMNS)
     content = io.BytesIO()
     pq.write_table(rows, content)
     part = Part("entries", 1, content.tell(), hashlib.sha256(content.getvalue()).hexdigest())
@@ -847,7 +964,7 @@ def test_entries_that_can_be_read_only_at_times_clear_nothing_that_was_not_asked
         [("p", "data/s/1", 1, MD5)],
         [("data/c/1", 1, ago(5))],
         listed={"data/s/1": None, "data/c/1": None},
-        entries_of_expired=suspects.said_of(
+        entries_of_expired=said_of(
             SimpleNamespace(store=SimpleNamespace(read_unchanging=read_unchanging)),
             SimpleNamespace(manifest=SimpleNamespace(beside=(part,))),
         ),
@@ -865,7 +982,12 @@ class History:
     """What people did to a repository at random, as the server records it.
 
     Attributes:
+        tells: Whether the store tells contents.
+        lists: Whether its listing gives MD5s of contents alone. Else it gives other digits for what
+            was encrypted.
         objects: Address -> content, of those that the store has.
+        encrypted: Those whose content the store does not tell.
+        encrypts: Whether the store encrypts what it gets now.
         heads: Branch -> path -> entry: address, size, checksum.
         staged: The same of what is staged.
         old: Heads of before.
@@ -873,6 +995,9 @@ class History:
 
     dice: random.Random
     tells: bool
+    lists: bool = False
+    encrypts: bool = False
+    encrypted: set[str] = field(default_factory=set)
     objects: dict[str, str] = field(default_factory=dict)
     heads: dict[str, dict[str, tuple[str, int, str]]] = field(default_factory=dict)
     staged: dict[str, dict[str, tuple[str, int, str]]] = field(default_factory=dict)
@@ -889,18 +1014,37 @@ class History:
     def make(self, content, *, signed=False):
         address = f"data/s/{len(self.objects)}{self.dice.getrandbits(32):x}" + ",sig" * signed
         self.objects[address] = content
+        if self.encrypts:
+            self.encrypted.add(address)
         return address
+
+    def tag(self, address):
+        """Return what the listing gives as an object's checksum."""
+        content = self.objects[address]
+        if not self.tells or content == "in parts":
+            return None
+        if address in self.encrypted and not self.lists:
+            return _md5(address)
+        return _md5(content)
 
     def upload(self, branch, path):
         content = self.dice.choice(["one", "two", "four", "other"])
         self.staged[branch][path] = (self.make(content), len(content), _md5(content))
+
+    def upload_in_parts(self, branch, path):
+        self.staged[branch][path] = (self.make("in parts"), 8, "0123-2")
+
+    def encrypt(self, _branch, _path):
+        self.encrypts = self.dice.random() < 0.5
 
     def copy(self, branch, path):
         shown = self.shown(self.dice.choice(list(self.heads)))
         readable = [entry for entry in shown.values() if entry[0] in self.objects]
         if readable:
             source, *said = self.dice.choice(readable)
-            self.staged[branch][path] = (self.make(self.objects[source]), *said)
+            # A copy is made in one part.
+            content = self.objects[source].replace("in parts", "of parts")
+            self.staged[branch][path] = (self.make(content), *said)
 
     def link(self, branch, path):
         content = self.dice.choice(["one", "two", "other"])
@@ -961,12 +1105,14 @@ class History:
             sorted({address for _, address, _, _ in entries} - self.objects.keys()),
             any(sizes.get(address, size) != size for _, address, size, _ in entries),
             store=Store(
-                {address: _md5(content) for address, content in self.objects.items()}, self.tells
+                {
+                    address: None if address in self.encrypted else self.tag(address)
+                    for address in self.objects
+                },
+                self.tells,
+                self.lists,
             ),
-            listed={
-                address: _md5(content) if self.tells else None
-                for address, content in self.objects.items()
-            },
+            listed={address: self.tag(address) for address in self.objects},
             said=sorted({entry for head in self.old for entry in head.values()}),
             needs_no_spark=True,
         )
@@ -979,11 +1125,12 @@ def _md5(content):
 
 def _history(seed):
     dice = random.Random(seed)
-    made = History(dice, tells=seed % 2 == 0)
+    made = History(dice, tells=seed % 2 == 0, lists=seed % 4 == 0)
     made.heads = {f"b{number}": {} for number in range(dice.randint(1, 3))}
     made.staged = {name: {} for name in made.heads}
     acts = [made.upload] * 6 + [made.commit] * 3 + [made.copy, made.copy, made.reset, made.stage]
     acts += [made.lose] + [made.link] * (seed % 3 == 0)
+    acts += [made.upload_in_parts, made.encrypt] * (seed % 5 < 2)
     for _ in range(dice.randint(5, 40)):
         dice.choice(acts)(dice.choice(list(made.heads)), f"p/{dice.randint(1, 4)}")
     return made.ground()
@@ -1061,4 +1208,4 @@ ASIDE = f"_lakefs/retention/gc/quarantine/run_id=2026-11-20T02-00-00Z/{OWN}"
     ],
 )
 def test_by_another_name_of_the_store_an_object_is_known_where_it_lies(shown, address):
-    assert twins._known_as(shown) == address
+    assert asking._known_as(shown) == address

@@ -403,8 +403,9 @@ def test_executors_find_the_same_and_leave_no_file_behind(ground, spark, monkeyp
     assert left() == []
 
 
-def run_by_executors(run, spark, tasks, work, *, is_small):
-    return run(spark, tasks, work, is_small=False)
+def run_by_executors(run, spark, tasks, work, *, rows):
+    del rows
+    return run(spark, tasks, work)
 
 
 def test_more_than_a_sweep_remembers_ends_it_before_anything_is_deleted(ground, spark, monkeypatch):

@@ -1,14 +1,13 @@
 """What an object that may go was: its path, the last commit that had it, and the rule.
 
-The words come from ranges that only expired commits have. They never decide: damage of such a range
-costs words, and what is not read is not explained. What the same entries say of sizes and checksums
-may spare questions to branches (`suspects`); damage costs these questions.
+The words come from ranges that only expired commits have (`references.expired_entries`). They never
+decide: damage of such a range costs words, and what is not read is not explained.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -17,43 +16,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import CommitsFigures, Groups
+from spark_core.records.figures import Groups
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references.expired_entries import ENTRIES, UNREADABLE, commits_of
 from spark_core.run import Run
-from spark_core.spark.tasks import run_over
-
-# Metaranges and ranges that are read for words, by the setting `explain`.
-METARANGES: Mapping[str, int] = {"full": 20_000, "short": 1_000, "off": 0}
-RANGES = METARANGES
-# Entries of those ranges at most: some 100 bytes each pass through Spark.
-ENTRIES_READ = 20_000_000
-
-# An entry that an expired commit has and no retained one. Key: address_hash and path.
-ENTRIES = pa.schema(
-    [
-        schemas.COMMITTED_ADDRESSES.field("address_hash"),
-        # Null where only short words are wanted, and so is the next column.
-        pa.field("path", pa.binary()),
-        # Row of the newest commit in the table of expired commits.
-        pa.field("newest", pa.int32()),
-        # What it says of its object: evidence of what cannot hide (`suspects`). Of the checksum it
-        # is the hash.
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("checksum", pa.int64(), nullable=False),
-    ]
-)
-
-# Failures to read what only words need.
-UNREADABLE = (ChainError, CorruptTableError, NotFoundError)
+from spark_core.spark.exchange import Batches, Exchange, Sent, numbers_of
 
 # Names of groups of objects without a folder and without a branch; one for what is left over.
 AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
@@ -61,75 +35,22 @@ AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
 # by a hash, so a group that is among the first of all is among the first of each.
 TOP, NAMES_OF_A_TASK = 10, 200
 
+# An object that may go.
 _LET_GO = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
+_HASHED = pa.schema([ENTRIES.field("address_hash"), *_LET_GO])
 _WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "newest")])
-_FOUND = ["address", "size_bytes", "path", "newest"]
+# An object, and the first of the paths that its newest commit has it under.
+_FOUND = pa.schema(
+    [
+        *_LET_GO,
+        pa.field("path", pa.binary(), nullable=False),
+        pa.field("newest", pa.int32(), nullable=False),
+        pa.field("other_paths", pa.int32(), nullable=False),
+    ]
+)
 _OBJECTS_OF_A_TASK = 100_000
 # Characters of a commit's id that tell it from the others for a reader.
 _ID_SHOWN = 12
-
-
-def commits_of(run: Run, commits: StoredTable) -> pa.Table | None:
-    """Return the expired commits that a mark stored beside its retained ones.
-
-    Args:
-        run: The run.
-        commits: Table 3.
-
-    Returns:
-        Columns of `schemas.EXPIRED_COMMITS`, newest first; None if they are not those that the
-        mark stored, as when somebody else made the table again.
-    """
-    told = CommitsFigures.of(commits.manifest).expired_metaranges
-    if told.manifest is None:
-        # An earlier lakegc recorded ids, and this one reads none of those metaranges.
-        return None if told.ids else schemas.EXPIRED_COMMITS.empty_table()
-    try:
-        stored = run.load(tables.EXPIRED_COMMITS)
-        if stored.manifest.sha256 != told.manifest:
-            return None
-        return pa.Table.from_batches(stored.batches(), schemas.EXPIRED_COMMITS)
-    except UNREADABLE:
-        return None
-
-
-def within_limits(ranges: pa.Table, words: str) -> pa.Table:
-    """Return the first ranges of expired commits, as many as are read for words.
-
-    Args:
-        ranges: Columns of `RANGES`.
-        words: The setting `explain`.
-    """
-    some = ranges.slice(0, RANGES[words])
-    within = np.cumsum(some["count"].to_numpy()) <= ENTRIES_READ
-    return some.slice(0, int(within.sum()))
-
-
-def entries(batch: pa.RecordBatch, *, with_paths: bool) -> pa.RecordBatch:
-    """Bring the entries of ranges into the columns of `ENTRIES`.
-
-    Args:
-        batch: Columns of `schemas.COMMITTED_ADDRESSES`, and newest.
-        with_paths: Whether to fill path and newest.
-    """
-    words = [batch.column("head_path"), batch.column("newest")]
-    if not with_paths:
-        words = [pa.nulls(batch.num_rows, column.type) for column in words]
-    said = [batch.column("size_bytes"), hashed(batch.column("checksum"))]
-    return pa.record_batch([batch.column("address_hash"), *words, *said], schema=ENTRIES)
-
-
-def newest(some: Sequence[pa.Table]) -> pa.Table:
-    """Keep the newest commit of entries that differ in nothing else; columns of `ENTRIES`."""
-    keys = ["address_hash", "path", "size_bytes", "checksum"]
-    return (
-        pa.concat_tables(some)
-        .group_by(keys)
-        .aggregate([("newest", "min")])
-        .rename_columns([*keys, "newest"])
-        .select(ENTRIES.names)
-        .cast(ENTRIES)
-    )
 
 
 @dataclass(frozen=True)
@@ -196,38 +117,36 @@ class _Told:
     """What a task tells the driver: its receipt, what it was asked for by name, and its sums."""
 
     receipt: Receipt
-    named: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
-    by_prefix: GroupSums = field(default_factory=GroupSums)
-    by_branch: GroupSums = field(default_factory=GroupSums)
+    named: Mapping[str, tuple[str, str, str]]
+    by_prefix: GroupSums
+    by_branch: GroupSums
 
 
 def store(
-    run: Run,
-    expired: Sequence[Part],
-    mark: Sequence[StoredTable],
-    named: Sequence[str],
-    *,
-    at_most: int,
+    run: Run, expired: Sequence[Part], mark: Sequence[StoredTable], named: Sequence[str]
 ) -> Explained:
     """Explain the objects that may go, and store the explanations as a table of their own.
 
-    It costs one pass over the entries that only expired commits have, and none without such.
+    It costs one exchange of these objects and the entries that only expired commits have, and
+    nothing without such.
 
     Args:
         run: The run.
         expired: Parts of table 5.
         mark: Tables 1 to 4; beside the last one lie the entries of expired commits.
         named: Addresses whose explanation is wanted here.
-        at_most: Rows of a table that the driver may hold.
     """
     *_, commits, committed = mark
-    entries = committed.manifest.beside
     known = commits_of(run, commits)
-    if run.options.explain != "full" or not entries or not expired or known is None:
+    if (
+        run.options.explain != "full"
+        or not committed.manifest.beside
+        or not expired
+        or known is None
+    ):
         return Explained()
-    is_small = all(reading.are_small(parts, at_most) for parts in (expired, entries))
     try:
-        return _stored(run, expired, mark, known, frozenset(named), is_small=is_small)
+        return _stored(run, expired, mark, known, frozenset(named))
     except UNREADABLE:
         # An earlier lakegc read no paths, or somebody took the files away: nothing is explained.
         return Explained()
@@ -239,37 +158,26 @@ def _stored(
     mark: Sequence[StoredTable],
     commits: pa.Table,
     named: frozenset[str],
-    *,
-    is_small: bool,
 ) -> Explained:
-    entries = mark[-1].manifest.beside
     began = run.now()
-    where = tables.folder(tables.EXPLANATIONS, run.key)
     target = Target(
         run.store,
-        where,
+        tables.folder(tables.EXPLANATIONS, run.key),
         writing.new_attempt(),
         schemas.EXPLANATIONS,
         holds=writing.HELD_BYTES,
     )
-    orders = _Orders(target, commits, run.key.instant, named)
-
-    def write() -> list[_Told]:
-        if is_small:
-            joined = _joined(_held(run, _LET_GO, expired), _held(run, _WORDS, entries))
-            return [_explain(orders, 0, iter(joined.to_batches()))]
-        addresses = reading.frame_of_parts(run.spark, run.store, _LET_GO, expired)
-        known = reading.frame_of_parts(run.spark, run.store, _WORDS, entries)
-        tasks = -(-sum(part.rows for part in expired) // _OBJECTS_OF_A_TASK)
-        joined = (
-            addresses.withColumn("address_hash", sf.xxhash64("address"))
-            .join(known, on="address_hash")
-            .repartition(tasks, "address_hash")
-            .select(*_FOUND)
-        )
-        return run_over(joined, partial(_explain, orders))
-
-    told = writing.removed_on_failure(target, write)
+    objects = reading.source_of_parts(run.store, _LET_GO, expired)
+    entries = reading.source_of_parts(run.store, _WORDS, mark[-1].manifest.beside)
+    meeting = Exchange(
+        {"objects": objects.through(_HASHED, _hashed), "entries": entries},
+        partial(_met, -(-objects.rows // _OBJECTS_OF_A_TASK)),
+        _FOUND,
+        partial(_explain, _Orders(target, commits, run.key.instant, named)),
+    )
+    _, told = writing.removed_on_failure(
+        target, lambda: meeting.run(lambda: run.spark, threads=run.options.read_threads)
+    )
     stored = run.keep(
         Draft(
             tables.EXPLANATIONS,
@@ -295,19 +203,31 @@ def _stored(
     )
 
 
-def _held(run: Run, schema: pa.Schema, parts: Sequence[Part]) -> pa.Table:
-    batches = [batch for part in parts for batch in reading.read_part(run.store, schema, part)]
-    return pa.Table.from_batches(batches, schema)
+def _hashed(batches: Batches) -> Batches:
+    for batch in batches:
+        addresses = batch.column("address")
+        columns = [hashed(addresses), addresses, batch.column("size_bytes")]
+        yield pa.record_batch(columns, schema=_HASHED)
 
 
-def _joined(addresses: pa.Table, entries: pa.Table) -> pa.Table:
-    """Join few addresses with few entries: columns address, size_bytes, path and newest."""
-    hashes = hashed(addresses.combine_chunks()["address"].combine_chunks())
-    return (
-        addresses.append_column("address_hash", hashes)
-        .join(entries, "address_hash", join_type="inner")
-        .select(_FOUND)
+def _met(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
+    """Find the newest commit of each object: columns of `_FOUND`, shared out among tasks."""
+    # A mark that read no paths, under another setting, explains nothing.
+    known = bucket["entries"].drop_null()
+    met = bucket["objects"].join(known, "address_hash", join_type="inner")
+    found = (
+        met.sort_by([("address", "ascending"), ("newest", "ascending"), ("path", "ascending")])
+        .group_by(["address_hash", "address"], use_threads=False)
+        .aggregate(
+            [(name, "first") for name in ("size_bytes", "path", "newest")]
+            + [("path", "count_distinct")]
+        )
     )
+    others = pc.subtract(found["path_count_distinct"], 1)
+    columns = [found["address"], *(found[f"{name}_first"] for name in _FOUND.names[1:4]), others]
+    rows = pa.table(columns, names=_FOUND.names).cast(_FOUND)
+    number = numbers_of(found["address_hash"]).view(np.uint64) % np.uint64(tasks)
+    return Sent(None, {int(each): rows.filter(pa.array(number == each)) for each in set(number)})
 
 
 @dataclass(frozen=True)
@@ -320,41 +240,28 @@ class _Orders:
     named: frozenset[str]
 
 
-def _explain(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> _Told:
-    """Write a row for each address of a task; its rows are all in this task."""
-    # A mark that read no paths, under another setting, explains nothing.
-    whole = (batch.select(_FOUND).drop_null() for batch in batches)
-    rows = [batch for batch in whole if batch.num_rows]
-    if not rows:
-        return _Told(writing.write_parts(orders.target, number, iter(())))
-    found = (
-        pa.Table.from_batches(rows)
-        .sort_by([("address", "ascending"), ("newest", "ascending"), ("path", "ascending")])
-        .group_by("address", use_threads=False)
-        .aggregate(
-            [(name, "first") for name in ("size_bytes", "path", "newest")]
-            + [("path", "count_distinct")]
-        )
+def _explain(orders: _Orders, number: int, found: pa.Table) -> _Told:
+    """Write a row for each object of a task."""
+    found = found.sort_by("address")
+    of_commit = orders.commits.take(found["newest"])
+    paths = pa.array([path.decode(errors="replace") for path in found["path"].to_pylist()])
+    table = pa.table(
+        {
+            "address": found["address"],
+            "path": paths,
+            "other_paths": found["other_paths"],
+            "commit_id": of_commit["commit_id"],
+            "committed_at": of_commit["created_at"],
+            "branch": of_commit["branch"],
+            "replaced_at": of_commit["replaced_at"],
+            "retention_days": of_commit["retention_days"],
+        }
     )
-    of_commit = orders.commits.take(found["newest_first"])
-    paths = pa.array([path.decode(errors="replace") for path in found["path_first"].to_pylist()])
-    others = pc.subtract(found["path_count_distinct"], 1).cast(pa.int32())
-    columns = {
-        "address": found["address"],
-        "path": paths,
-        "other_paths": others,
-        "commit_id": of_commit["commit_id"],
-        "committed_at": of_commit["created_at"],
-        "branch": of_commit["branch"],
-        "replaced_at": of_commit["replaced_at"],
-        "retention_days": of_commit["retention_days"],
-    }
-    table = pa.table(columns)
     texts = [in_words(row, orders.instant) for row in table.to_pylist()]
     whole = table.append_column("explanation", pa.array(texts, pa.string()))
     told = zip(texts, whole["path"].to_pylist(), whole["commit_id"].to_pylist(), strict=True)
     explained = dict(zip(whole["address"].to_pylist(), told, strict=True))
-    sizes = found["size_bytes_first"]
+    sizes = found["size_bytes"]
     return _Told(
         writing.write_parts(orders.target, number, iter(whole.to_batches())),
         {address: explained[address] for address in orders.named & explained.keys()},

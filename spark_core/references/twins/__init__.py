@@ -1,0 +1,17 @@
+"""Find twins: staged entries that the server's scan cannot see (safety 14, 34).
+
+Such an entry is identical content that was uploaded again.
+
+The entry has the size and checksum of the committed entry at its path, so the scan takes it for
+unchanged. Yet reads on the branch are answered from the new object, which nothing else refers to.
+Only the branch itself shows it. Who could hide, and where, follows from times (`candidates`), from
+sizes and checksums (`evidence`), and from the entries of heads (`suspects`). Branches are asked
+about them (`asking`) in the cheapest way (`plan`). Candidates for which the calls do not suffice
+(`unasked`) are kept, and no others.
+"""
+
+from spark_core.references.twins.answers import NONE, READ_BY_BRANCH, Answers
+from spark_core.references.twins.candidates import OBJECTS
+from spark_core.references.twins.search import find
+
+__all__ = ["NONE", "OBJECTS", "READ_BY_BRANCH", "Answers", "find"]
