@@ -18,6 +18,9 @@ FATES = tuple(Fate)
 CODES = {fate: number for number, fate in enumerate(FATES)}
 """Number of each fate in arrays: its place in `FATES`."""
 
+MAY_GO = [CODES[fate] for fate in Fate if fate.may_go]
+"""Numbers of the fates that let an object go."""
+
 # What name and age make of an object that nothing refers to.
 _BY_STANDING = {
     rule.CANDIDATE: Fate.EXPIRED,

@@ -15,7 +15,7 @@ from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.candidates import Limits
 from spark_core.fates import Fate
-from spark_core.fates.deciding import CODES, FATES
+from spark_core.fates.deciding import CODES, FATES, MAY_GO
 from spark_core.mark.compared import ALONE, NAMING, PLACE
 from spark_core.mark.expired_sums import Sums
 from spark_core.records import writing
@@ -45,7 +45,6 @@ WAITING = pa.schema(
 )
 # Numbers of the fates that let an object go, and those of a candidate that something else keeps:
 # their addresses are noted.
-MAY_GO = [CODES[fate] for fate in Fate if fate.may_go]
 _NAMED = [*MAY_GO, *(CODES[fate] for fate in (Fate.HELD, Fate.READ_BY_BRANCH, Fate.MAY_HIDE))]
 _SENTENCES = pa.array([fate.sentence for fate in FATES])
 VALUES = pa.array([fate.value for fate in FATES])

@@ -26,7 +26,7 @@ from spark_core.addresses.address_hashes import are_among, hashed, place_among
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
-from spark_core.fates.deciding import CODES, Known, fate
+from spark_core.fates.deciding import CODES, MAY_GO, Known, fate
 from spark_core.holds import Holds
 from spark_core.mark.compared import (
     BY_COMMIT,
@@ -43,7 +43,6 @@ from spark_core.mark.compared import (
     references_of,
 )
 from spark_core.mark.fate_rows import (
-    MAY_GO,
     SENT,
     VALUES,
     WAITING,

@@ -1,4 +1,4 @@
-"""Why objects of a plan stay, by what refers to them now: pure functions on arrays.
+"""What becomes of a plan's objects, by what refers to them now: the mark's own decision, again.
 
 An object is asked about twice. A look compares all of the plan with everything that may refer to
 it; of what that finds, the driver keeps hashes and reasons. Each round compares the objects that
@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import ADDRESS_HASH, place_among
+from spark_core.fates import Fate
+from spark_core.fates.deciding import CODES, FATES, MAY_GO, Known, fate
 from spark_core.holds import Holds
 from spark_core.spark.exchange import numbers_of
 
@@ -27,6 +29,8 @@ STAGED = "staged"
 # The cause begins so for an object that the policy let go at the mark and the sweep keeps.
 NOT_LET_GO = "not let go any more: "
 _ON_HELD = f"{NOT_LET_GO}a hold keeps what is staged on branch "
+
+_SENTENCES = pa.array([fate.sentence for fate in FATES])
 
 # Objects that stay, by the hashes of their addresses, and why.
 KEPT = pa.schema([ADDRESS_HASH, pa.field("why", pa.string(), nullable=False)])
@@ -106,18 +110,41 @@ def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: Rules) -> pa
     is_own = _are_in(addresses, now["own"])
     is_taken = pc.and_(is_own, _are_taken(hashes, addresses, now, rules))
     is_taken = pc.and_not(is_taken, held_branch.is_valid())
-    is_others = pc.invert(is_own)
     is_staged = pc.is_in(hashes, value_set=_of(now["staged"], "address_hash"))
     committed = Kept.of(now["committed"]).why(hashes.to_numpy())
-    is_named = pc.or_(is_taken, _are_in(addresses, now["named"]))
+    # Commits reach what a rule names by its names there. What goes although it is staged must be in
+    # no commit.
+    is_named = _are_in(addresses, now["named"])
+    is_judged = pc.and_(is_own, pc.or_(is_named, is_taken))
+    is_new = pc.or_(pc.and_not(is_staged, is_taken), pc.and_(is_taken, committed.is_valid()))
+    is_due = pc.and_not(is_judged, is_new)
+    held = rules.holds.reasons(addresses)
+    codes = fate(
+        Known(
+            np.full(len(addresses), CODES[Fate.EXPIRED], np.int8),
+            is_committed=_numbers(committed.is_valid()),
+            is_staged=_numbers(is_staged),
+            is_held=_numbers(held.is_valid()),
+            is_due=_numbers(is_due),
+            # The mark let it go by its policy alone.
+            is_unnamed=_numbers(pc.and_not(is_own, is_due)),
+        )
+    )
     on_held = pc.binary_join_element_wise(_ON_HELD, held_branch, "")
     not_named = pc.coalesce(on_held, pa.scalar(NOT_LET_GO + rules.not_named))
-    return pc.min_element_wise(
+    is_passed_over = pc.and_not(is_own, is_taken)
+    whys = pc.min_element_wise(
         pc.if_else(pc.and_not(is_staged, is_taken), STAGED, None),
-        pc.if_else(pc.or_(is_others, is_taken), committed, None),
-        rules.holds.reasons(addresses),
-        pc.if_else(pc.or_(is_others, is_named), None, not_named),
+        pc.if_else(is_passed_over, None, committed),
+        held,
+        pc.if_else(pc.and_not(is_own, pc.or_(is_taken, is_named)), not_named, None),
     )
+    may_go = pa.array(np.isin(codes, MAY_GO))
+    return pc.if_else(may_go, None, pc.coalesce(whys, _SENTENCES.take(pa.array(codes))))
+
+
+def _numbers(column: pa.BooleanArray) -> Any:
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _are_taken(
