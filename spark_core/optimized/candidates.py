@@ -120,8 +120,8 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
     count = max(unstaged.num_rows, others.num_rows + len(listed))
     if count > MOST:
         raise UnsafePlanError(
-            f"repository {run.repository.id}: {count:,} objects may have become garbage since run "
-            f"{base.key}, and an optimized run takes {MOST:,}",
+            f"repository {run.repository.id}: more objects may have become garbage since run "
+            f"{base.key} than an optimized run takes ({MOST:,})",
             MARK_FULL,
         )
     found = Candidates(

@@ -275,7 +275,7 @@ class _Reading:
             raise UnsafePlanError(
                 f"run {self.run.key} of {self.run.repository.id}: {len(self.kept.hashes)} of the "
                 f"{self.plan.rows} objects that may go are referenced again, more than a sweep "
-                f"remembers ({most}); nothing was deleted under this look",
+                f"remembers ({most})",
                 "Mark again under a new run key.",
             )
 

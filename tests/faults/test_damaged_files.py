@@ -435,4 +435,4 @@ def test_a_column_whose_name_is_no_text_is_refused_in_a_mark_of_the_servers_job(
     store.write_parquet(key, [], marks.ADDRESSES)
     store.put(key, store.read(key).replace(b"address", b"addr\xe5ss"))
     with pytest.raises(CorruptTableError, match=rf"{key}.*no sound Parquet file"):
-        list(marks._describe(store, [key]))
+        list(marks._describe(store, 0, [key]))

@@ -181,8 +181,8 @@ def test_rows_that_the_driver_reads_itself_go_to_no_file(staged, monkeypatch):
     assert few.is_small
     assert _left(run) == []
     assert len(_rows_of(few)) >= 12
-    look = read_staged(run, "_lakefs", Parts(run.now, timedelta(minutes=1)))
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+    look = read_staged(run, "_lakefs", Parts(run.now, timedelta(minutes=1)))
     for read in (look, read_staged(run, "_lakefs")):
         assert not read.is_small
         assert len(_left(run)) >= 1, "more rows than go with the tasks"
