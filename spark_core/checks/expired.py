@@ -303,6 +303,8 @@ def waiting_words(twins: TwinFigures) -> str:
         helps.append(
             (f"twin_calls = {limit:,} did not suffice to ask", f"raise twin_calls{enough}")
         )
+    if twins.is_late:
+        helps = [("the time for asking (twin_time_minutes) was over", "raise twin_time_minutes")]
     # A mark of an earlier version does not record this.
     if twins.is_held_up or not helps:
         helps.append(("paths that are not UTF-8 block its listing", "rename those paths"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, islice
 from threading import Lock
+from time import monotonic
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.answer_types import EntriesPage
@@ -26,20 +27,26 @@ class CallBudget:
     """How many calls a search may still make; several threads may share it.
 
     Attributes:
-        left: Calls left.
+        left: Calls left; none once its time is over.
         made: Calls made.
+        until: When its time is over, by `time.monotonic`; None for no limit.
+        is_late: Whether its time ended while calls were left.
         is_held_up: Whether a listing ended early, because more paths that are no UTF-8 begin alike
             than a page shows, and no request gets past them.
     """
 
     left: int
     made: int = 0
+    until: float | None = None
+    is_late: bool = False
     is_held_up: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def take(self, calls: int = 1) -> bool:
         """Take calls from what is left; take none and return False if too few are left."""
         with self._lock:
+            if self.left and self.until is not None and monotonic() >= self.until:
+                self.left, self.is_late = 0, True
             if self.left < calls:
                 return False
             self.left -= calls

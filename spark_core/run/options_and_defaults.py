@@ -79,6 +79,8 @@ class RunOptions:
         twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000,
             ten for each branch, or one for 100 objects, whichever is most. What they do not reach
             is kept.
+        twin_time: How long looking for hidden entries may ask the server; what it does not reach
+            is kept.
         hidden_entries: `by_time` asks a branch only about objects that can have been staged since
             its head was made; `ask_all` asks every branch about all, whenever they were uploaded.
         longest_upload: How long an upload through the server may take: its object's name and date
@@ -162,6 +164,9 @@ class RunOptions:
         timedelta, Option(unit="minutes", ge=0, le=7 * 24 * 60, decides=True)
     ] = timedelta(hours=1)
     twin_calls: Annotated[int | None, Option(ge=0, lifts=("hidden_entries_were_asked",))] = None
+    twin_time: Annotated[
+        timedelta, Option(unit="minutes", ge=0, le=24 * 60, lifts=("hidden_entries_were_asked",))
+    ] = timedelta(minutes=30)
     hidden_entries: Annotated[Literal["by_time", "ask_all"], Option(decides=True)] = "by_time"
     longest_upload: Annotated[
         timedelta, Option(unit="days", ge=0, le=_LONGEST_DAYS, decides=True)

@@ -359,6 +359,20 @@ def test_a_search_that_cannot_ask_says_how_much_waits_and_which_setting_lets_it_
     assert report.load(run).waiting == found.summary
 
 
+def test_what_there_was_no_time_to_ask_about_is_kept_and_the_setting_is_named(place):
+    place.committed(50, "p")
+    place.upload(30, "scratch")
+    place.upload(29, "scratch", b"other")
+    run = place.run(twin_time=timedelta(0))
+    marked, _, results = mark_and_conclude(run)
+    (found,) = [result for result in results if result.name == "hidden_entries_were_asked"]
+    figures = ExpiredFigures.of(marked.expired.manifest).twins
+    assert (figures.calls, figures.is_late, figures.unchecked_objects) == (0, True, 1)
+    assert "raise twin_time_minutes and mark under a new run key" in found.summary
+    assert "raise twin_calls" not in found.summary
+
+
+
 def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete_it(
     place, monkeypatch
 ):

@@ -23,6 +23,7 @@ class TwinFigures(Figures):
         objects_asked: Objects that the store was asked about.
         planned_calls: Calls and questions that would have sufficed.
         twin_calls: Calls and questions that were allowed.
+        is_late: Whether the time for asking was over before; None if not.
         is_held_up: Whether paths that are no UTF-8 held up a listing.
         are_sizes_said: Whether some entry gives another size than the store; None: not compared.
         kept_objects: Objects that a branch reads from.
@@ -44,6 +45,7 @@ class TwinFigures(Figures):
     planned_calls: int = 0
     twin_calls: int = 0
     is_held_up: bool = False
+    is_late: bool | None = field(default=None, metadata=LEFT_OUT)
     are_sizes_said: bool | None = field(default=None, metadata=LEFT_OUT)
     kept_objects: int = 0
     kept_bytes: int = 0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,7 @@ def find(
     if limit is None:
         limit = max(LEAST_CALLS, CALLS_OF_A_BRANCH * len(moments), objects // OBJECTS_OF_A_CALL)
     branches = [branch for _, branch in moments]
+    budget = CallBudget(limit, until=monotonic() + run.options.twin_time.total_seconds())
     search = _Search(
         run,
         Candidates.of(
@@ -121,7 +123,7 @@ def find(
         heads,
         since,
         entries_of,
-        Asking(run, branches, CallBudget(limit)),
+        Asking(run, branches, budget),
         staged=staged,
         staged_names=staged_names,
         said=said,
@@ -208,6 +210,7 @@ class _Search:
             planned_calls=plan.calls + self.objects_asked,
             twin_calls=limit,
             is_held_up=budget.is_held_up,
+            is_late=budget.is_late or None,
             are_sizes_said=self.heads.are_sizes_said,
             kept_objects=kept.num_rows,
             kept_bytes=pc.sum(kept["size_bytes"]).as_py() or 0,
