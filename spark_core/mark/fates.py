@@ -416,10 +416,17 @@ def conclude(run: Run, decided: Decided, answers: Answers, targets: Targets) -> 
     """
     parts = decided.waiting_parts
     work = partial(_conclude, _Asked(run.store, targets, answers, run.key.instant, run.limits))
+    before, rows = sum(decided.objects.values()), sum(part.rows for part in parts)
     concluded = replace(decided, waiting=[])
-    rows = sum(part.rows for part in parts)
     for receipt in run_tasks(lambda: run.spark, reading.together(parts), work, rows=rows):
         concluded.merge(receipt)
+    came = sum(concluded.objects.values())
+    if came != before + rows:
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: {came} of {before + rows} objects have a fate after "
+            "branches answered",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
     run.store.delete([part.key for part in parts if not part.content])
     return concluded
 

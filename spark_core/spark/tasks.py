@@ -416,10 +416,11 @@ def _arriving(
         with suppress(Empty):
             yield queue.get(timeout=0.02)
             continue
-        for future in running:
-            if future.done():
-                future.result()
-        running = [future for future in running if not future.done()]
+        # Each is asked once: one that ended between two questions would end unheard.
+        ended = [future for future in running if future.done()]
+        for future in ended:
+            future.result()
+        running = [future for future in running if future not in ended]
 
 
 def _put(queue: Queue[pa.RecordBatch], batch: pa.RecordBatch, stopped: Event) -> bool:

@@ -421,6 +421,7 @@ class _Reading:
             commits=commits.table,
             is_news=self.known is not self.searched,
             staged=None if self.names is None else self.names.taken,
+            any_own=self.by_policy is not None,
         )
         self.parts.end_hidden(branch.id for branch in commits.refs.branches)
         self.searched = self.known

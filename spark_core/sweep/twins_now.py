@@ -50,13 +50,14 @@ def search(
     commits: pa.Table,
     is_news: bool,
     staged: AnySource | None,
+    any_own: bool,
 ) -> tuple[TablesRead, pa.Table, TwinFigures]:
     """Search for twins as the mark does, among the entries of the mark's heads and today's.
 
     The sizes that entries give are compared with the store, also for objects written after the
     mark's listing. `commits` are those that keep their objects now: columns of
     `schemas.RETAINED_COMMITS`; `candidates` have those of `twins.OBJECTS`, and `staged` those of
-    `policy_rows.STAGED_NAMES`.
+    `policy_rows.STAGED_NAMES`. `any_own` says whether a policy names any of them, of whatever mark.
 
     Returns:
         What is known now; the twins and those that may be, in columns of `KEPT`; and figures.
@@ -112,7 +113,7 @@ def search(
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
         staged_names=staged,
         # As in the mark: entries of heads need not say the same of what a policy names.
-        said=said_of(run, committed) if expired.policy is None else None,
+        said=None if any_own or expired.policy is not None else said_of(run, committed),
     )
     read = found.read_by_branch
     at = pc.binary_join_element_wise("twin of an entry at ", read["path"], "")

@@ -261,6 +261,14 @@ def test_references_that_got_lost_end_the_mark(run, monkeypatch):
         _decide(run)
 
 
+def test_objects_that_got_lost_while_branches_were_asked_end_the_mark(run, monkeypatch):
+    run.mark({"data/a/x": (3, OLD), "data/a/y": (4, OLD)})
+    tasks = fates.run_tasks
+    monkeypatch.setattr(fates, "run_tasks", lambda *some, **more: tasks(*some, **more)[1:])
+    with pytest.raises(IncompleteReadError, match="0 of 2 objects have a fate"):
+        _decide(run)
+
+
 # A slice whose name tells its time, and a base that was listed after it.
 ELSEWHERE = "data/gqv3epl4fd2o8m3men70"
 BASE = BaseFigures(

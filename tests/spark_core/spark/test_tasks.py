@@ -9,6 +9,7 @@ from collections import Counter
 from functools import partial
 from itertools import product
 from pathlib import Path
+from queue import Queue
 
 import pyarrow as pa
 import pytest
@@ -241,6 +242,24 @@ def test_interleaved_reading_yields_every_batch_of_every_task():
         for n in batch["n"].to_pylist()
     )
     assert rows == sorted(n for upto in range(40) for n in range(upto))
+
+
+class EndsBetweenTwoQuestions:
+    """A reader that fails right after it was asked for the first time whether it has ended."""
+
+    asked = 0
+
+    def done(self):
+        self.asked += 1
+        return self.asked > 1
+
+    def result(self):
+        raise RefusedError("no page")
+
+
+def test_a_reader_that_fails_while_it_is_asked_is_not_taken_for_one_that_ended():
+    with pytest.raises(RefusedError, match="no page"):
+        list(tasks._arriving(Queue(), [EndsBetweenTwoQuestions()]))
 
 
 def test_interleaved_reading_raises_the_first_failure_and_ends():
