@@ -133,7 +133,8 @@ def parts(
     """Store rows in files of half a million."""
     tasks = [(at, min(at + ROWS_OF_A_PART, objects)) for at in range(0, objects, ROWS_OF_A_PART)]
     target = Target(store, f"_lakefs/bench/{name}/", writing.new_attempt(), schema)
-    return writing.parts_of(run_tasks(lambda: spark, tasks, partial(_write, target, rows)))
+    work = partial(_write, target, rows)
+    return writing.parts_of(run_tasks(lambda: spark, tasks, work, rows=objects))
 
 
 def decide(objects: int, directory: Path, *, runs: int) -> None:

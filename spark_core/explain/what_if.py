@@ -30,7 +30,7 @@ from spark_core.records.figures import Groups
 from spark_core.references.commits import read_commits, tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import TableReader, tasks_of
+from spark_core.references.ranges import TableReader, tasks_of, work_of_metaranges
 from spark_core.report.fates import total
 from spark_core.run import Run
 from spark_core.spark.exchange import (
@@ -307,7 +307,7 @@ def _ranges(
         lambda: run.spark,
         parts,
         partial(_read_metaranges, reader, questions),
-        is_small=len(parts) <= 1,
+        rows=work_of_metaranges(len(items)),
     )
     return _highest(told, questions)
 

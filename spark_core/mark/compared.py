@@ -68,10 +68,6 @@ NAMED = pa.schema([pa.field("address_hash", pa.int64(), nullable=False), *NAMING
 """Columns of what names objects by their addresses: a policy, or a mark of lakeFS's own job."""
 # Rows that are worth a task of their own.
 _ROWS_OF_A_TASK = 250_000
-# Hashes of listed objects, and of ranges that were read, that the driver of an optimized run holds.
-_MOST_HELD = 1_000_000
-# References that it passes for each row that it may hold.
-_PASSING_ROWS = 2_000
 
 
 def listed_of(run: Run, listing: Listing, held: Holds) -> AnySource:
@@ -113,7 +109,7 @@ def references_of(
 def _are_held(listing: Listing, references: Sequence[tuple[str, Part]]) -> bool:
     """Say whether the driver may hold the hashes of a listing, and of what may meet them."""
     unstaged = sum(part.rows for kind, part in references if kind != "staged")
-    return listing.rows + unstaged <= _MOST_HELD
+    return placement.driver_works(listing.rows + unstaged)
 
 
 def _meeting(run: Run, references: Source[Any], parts: Sequence[Part]) -> tuple[Source[Any], int]:
@@ -140,7 +136,7 @@ def _meeting(run: Run, references: Source[Any], parts: Sequence[Part]) -> tuple[
         lambda: run.spark,
         references.tasks,
         partial(_meet, references.read, listed),
-        is_small=references.rows <= _PASSING_ROWS * reading.DRIVER_ROWS,
+        rows=references.rows,
     )
     tables = [table for table, _ in found]
     rows = sum(table.num_rows for table in tables)

@@ -63,7 +63,6 @@ from spark_core.references.sizes import (
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, numbers_of, source_of
-from spark_core.spark.session import surfacing_errors
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
@@ -73,7 +72,6 @@ UNREACHABLE = "in no retained commit, and not staged"
 _LIVE = pa.schema([schemas.COMMITTED_ADDRESSES.field(name) for name in ("address_hash", "address")])
 
 
-@surfacing_errors()
 def expired_addresses(run: Run, mark: Mark) -> Draft:
     """Decide about every listed object, and name those that may go.
 

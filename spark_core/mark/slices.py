@@ -136,7 +136,10 @@ def _of_inventory(run: Run, began: datetime, answers: PreflightFigures, base: Ba
     return Draft(
         tables.NAMESPACE_SLICES,
         Source(
-            lambda: run.spark, found.tasks, partial(_read_inventory, run.store, found.limits, found)
+            lambda: run.spark,
+            found.tasks,
+            partial(_read_inventory, run.store, found.limits, found),
+            found.rows,
         ),
         began,
         parents=(),

@@ -23,10 +23,6 @@ from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches
 
-# The driver of an optimized run holds so many times the rows that another driver does: it has no
-# other use for Spark.
-CHANGED_ROWS = 50
-
 
 @dataclass(frozen=True)
 class Comparable:
@@ -81,14 +77,6 @@ class Listing:
     def rows(self) -> int:
         """Number of objects."""
         return sum(part.rows for part in self.parts)
-
-    @property
-    def driver_rows(self) -> int:
-        """Rows of a table that the driver may hold.
-
-        In an optimized run they are more: it has no other use for Spark.
-        """
-        return reading.DRIVER_ROWS * (1 if self.comparable is None else CHANGED_ROWS)
 
     def comparable_of(self, entries: AnySource) -> AnySource:
         """Keep the entries (address) that can be compared with it."""

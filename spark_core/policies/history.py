@@ -28,7 +28,7 @@ from spark_core.policies.due import RETAINED, Changes
 from spark_core.policies.names import Graph
 from spark_core.policies.sightings import Gone
 from spark_core.references.kept_objects import alive_hashes
-from spark_core.references.ranges import TableReader
+from spark_core.references.ranges import TableReader, work_of_metaranges
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source
 from spark_core.spark.tasks import interleaved, run_tasks
@@ -165,7 +165,12 @@ def read_history(
         tuple(commits[begin : begin + _COMMITS_OF_A_TASK])
         for begin in range(0, len(commits), _COMMITS_OF_A_TASK)
     ]
-    found = run_tasks(lambda: run.spark, tasks, partial(_compare, reader), is_small=len(tasks) <= 1)
+    found = run_tasks(
+        lambda: run.spark,
+        tasks,
+        partial(_compare, reader),
+        rows=work_of_metaranges(len(commits)),
+    )
     return merged(found)
 
 

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
-from spark_core.schemas import spark_type
 from spark_core.spark import tasks
 from spark_core.spark.exchange import Source
-from spark_core.spark.rows import Rows
-from spark_core.spark.tasks import frame_of, read_partitions
 from spark_core.storage import ObjectStore
 
-# The driver reads a table that exceeds neither limit: starting tasks would take longer. The limits
-# are constants, so the rows on the driver do not grow with the number of objects. Only executors
-# read a larger table.
-DRIVER_ROWS = 10_000
-DRIVER_BYTES = 2**22
-# Rows of a small table that are worth a task of their own.
-_ROWS_OF_A_TASK = 1_000
-# Rows of small parts of a larger table that one task reads, one part after the other.
+# Rows of small parts that one task reads, one part after the other.
 _ROWS_READ_TOGETHER = 100_000
 
 
@@ -43,52 +32,16 @@ class StoredTable:
     manifest: Manifest
     store: ObjectStore
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the driver reads it by itself, and may hold it."""
-        return are_small(self.manifest.parts)
-
-    def frame(self, spark: SparkSession, columns: Sequence[str] | None = None) -> DataFrame:
-        """Read the table as a frame.
-
-        A small table is read now, by the driver; a larger one when the frame is run, by executors.
-
-        Args:
-            spark: The session.
-            columns: Columns to read; all by default.
-
-        Returns:
-            The columns asked for, in the schema's order.
-
-        Raises:
-            CorruptTableError: If the bytes of a part are not those of the manifest. A small table
-                raises it here, a larger one when the frame is run.
-        """
-        return frame_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
-
-    def rows(
-        self,
-        spark: Callable[[], SparkSession],
-        columns: Sequence[str] | None = None,
-        *,
-        at_most: int | None = None,
-    ) -> Rows:
-        """Read the table: a small one now, by the driver, which then holds it; else as `frame`.
-
-        Args:
-            spark: Gives the session.
-            columns: As for `frame`.
-            at_most: As for `are_small`.
-        """
-        schema = self._schema(columns)
-        return rows_of_parts(spark, self.store, schema, self.manifest.parts, at_most=at_most)
-
     def source(self, columns: Sequence[str] | None = None) -> Source[Any]:
-        """Return the table as what an exchange reads; columns as for `frame`."""
+        """Return the table as what an exchange reads.
+
+        Args:
+            columns: Columns to read; all by default. They come in this order.
+        """
         return source_of_parts(self.store, self._schema(columns), self.manifest.parts)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read the table here, without Spark; only for tables that do not grow with the objects."""
+        """Read the table here; only for tables that do not grow with the objects."""
         for part in self.manifest.parts:
             yield from read_part(self.store, self._schema(columns), part)
 
@@ -146,58 +99,6 @@ def _enclosed(
     return None if text is None else str(text).encode()
 
 
-def frame_of_parts(
-    spark: SparkSession, store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]
-) -> DataFrame:
-    """Make a frame of Parquet parts, each compared with its hash before its rows are used.
-
-    Args:
-        spark: The session.
-        store: Where the parts lie.
-        schema: Columns to read.
-        parts: The parts that were written.
-
-    Returns:
-        The columns of `schema`. Executors read them when the frame is run, a partition for each
-        part or for several small ones. If all parts together are within `DRIVER_ROWS` and
-        `DRIVER_BYTES`, the driver reads them now, and their rows are in no more partitions than are
-        worth a task.
-
-    Raises:
-        CorruptTableError: If a part that is read here is not what was written.
-    """
-    rows = sum(part.rows for part in parts)
-    if not are_small(parts):
-        return read_partitions(
-            spark, schema, together(parts), partial(_read_parts, store, schema), rows=rows
-        )
-    batches = [batch for part in parts for batch in read_part(store, schema, part)]
-    content = frame_of(spark, pa.Table.from_batches(batches, schema), spark_type(schema))
-    return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
-
-
-def rows_of_parts(
-    spark: Callable[[], SparkSession],
-    store: ObjectStore,
-    schema: pa.Schema,
-    parts: Sequence[Part],
-    *,
-    at_most: int | None = None,
-) -> Rows:
-    """Read Parquet parts: few rows now, by the driver, which then holds them; else as a frame.
-
-    Args:
-        spark: Gives the session; called for a frame.
-        store: As for `frame_of_parts`, like the following.
-        schema: Columns to read.
-        parts: The parts that were written.
-        at_most: As for `are_small`.
-    """
-    if not are_small(parts, at_most):
-        return frame_of_parts(spark(), store, schema, parts)
-    return pa.Table.from_batches(_read_parts(store, schema, parts), schema)
-
-
 def source_of_parts(store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> Source[Any]:
     """Return Parquet parts as what an exchange reads; columns of `schema`."""
     rows = sum(part.rows for part in parts)
@@ -214,20 +115,6 @@ def _read_parts(
 ) -> Iterator[pa.RecordBatch]:
     for part in parts:
         yield from read_part(store, schema, part)
-
-
-def are_small(parts: Sequence[Part], at_most: int | None = None) -> bool:
-    """Say whether all parts together are within `DRIVER_ROWS` and `DRIVER_BYTES`.
-
-    Args:
-        parts: The parts.
-        at_most: Rows that the driver may hold instead, of as many bytes each.
-    """
-    most = DRIVER_ROWS if at_most is None else at_most
-    return (
-        sum(part.rows for part in parts) <= most
-        and sum(part.size_bytes for part in parts) * DRIVER_ROWS <= DRIVER_BYTES * most
-    )
 
 
 def read_part(

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
 from spark_core.errors import (
@@ -32,7 +31,8 @@ from spark_core.records import tables
 from spark_core.records.figures import Figures
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
-from spark_core.spark.tasks import attempt, run_over, run_tasks
+from spark_core.spark.session import Spark
+from spark_core.spark.tasks import attempt, run_tasks
 from spark_core.storage import ObjectStore, parquet
 
 # A part is read into memory whole, to compare its hash before its rows are used.
@@ -59,13 +59,13 @@ class Source:
         tasks: One picklable value per task, as for `run_tasks`.
         read: Yields the rows of one task, and counts its work into the task's figures. Runs on an
             executor.
-        is_small: As for `run_tasks`.
+        rows: How many rows there are in all, for `run_tasks`.
     """
 
-    spark: Callable[[], SparkSession]
+    spark: Spark
     tasks: Sequence[Any]
     read: Callable[[Any, Counter[str]], Iterator[pa.RecordBatch]]
-    is_small: bool = False
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Draft:
 
     Attributes:
         spec: Which table.
-        content: A lazy frame, a source that tasks read, rows that are already written, or a small
-            table in memory.
+        content: A source that tasks read, rows that are already written, or a small table in
+            memory.
         reading_began: Before the first source was read.
         parents: Manifests it was made from.
         figures: Makes the table's figures, once the content is stored, from what `measure` counted
@@ -107,7 +107,7 @@ class Draft:
     """
 
     spec: TableSpec
-    content: DataFrame | pa.Table | Source | Written
+    content: pa.Table | Source | Written
     reading_began: datetime
     parents: Sequence[Manifest]
     figures: Callable[[Mapping[str, Any], Counter[str]], Figures] = lambda _, __: Figures()
@@ -205,7 +205,7 @@ def store_table(
 
     Args:
         store: Rooted at the namespace.
-        draft: What to store; a frame is run here.
+        draft: What to store; a source is read here.
         repository: Repository id.
         instance: Which instance of it.
         run: Run key.
@@ -299,11 +299,9 @@ def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
             return content.receipts
         case Source():
             work = partial(write_read, target, content.read)
-            return run_tasks(content.spark, content.tasks, work, is_small=content.is_small)
-        case pa.Table():
-            return [write_parts(target, 0, iter(content.cast(target.schema).to_batches()))]
+            return run_tasks(content.spark, content.tasks, work, rows=content.rows)
         case _:
-            return run_over(content, partial(write_parts, target))
+            return [write_parts(target, 0, iter(content.cast(target.schema).to_batches()))]
 
 
 def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
@@ -390,8 +388,7 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
                 measured.update(target.measure(batch))
             yield batch
 
-    # `select` and `cast` give Spark's columns the order and nullability of the schema. A null that
-    # the schema forbids raises.
+    # A null that the schema forbids raises.
     filled = (
         batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows
     )

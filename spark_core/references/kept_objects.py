@@ -9,12 +9,10 @@ import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core import lakegc_keys
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.collectable import OWN_NAME
-from spark_core.spark.rows import Rows
 
 _INSIDE = f"(?s)^.*/({OWN_NAME})$"
 _ASIDE = rf"(?s)^.*({re.escape(lakegc_keys.QUARANTINE)}run_id=)"
@@ -44,12 +42,3 @@ def kept_addresses(addresses: pa.StringArray) -> pa.StringArray:
 def alive_hashes(addresses: pa.StringArray) -> pa.Int64Array:
     """Hash `kept_addresses`; no object whose address has one of these hashes may go."""
     return hashed(kept_addresses(addresses))
-
-
-def with_hashes(rows: Rows) -> Rows:
-    """Return addresses (address) with their hashes (address_hash)."""
-    if isinstance(rows, pa.Table):
-        hashes = [hashed(chunk) for chunk in rows["address"].chunks]
-        column = pa.chunked_array(hashes, pa.int64())
-        return pa.table({"address": rows["address"], "address_hash": column})
-    return rows.select("address", sf.xxhash64("address").alias("address_hash"))

@@ -15,7 +15,6 @@ from spark_core.errors import CorruptTableError, LakegcError, NotFoundError, sen
 from spark_core.references.commits import tables_prefix
 from spark_core.references.ranges import TableReader, work_of_metaranges
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import run_tasks
 
 # Commits that are named; the others are counted.
@@ -39,8 +38,7 @@ def telling_who_needs(run: Run, commits: Callable[[], pa.Table]) -> Iterator[Non
         NotFoundError: As before, with those who need it.
     """
     try:
-        with surfacing_errors():
-            yield
+        yield
     except (CorruptTableError, NotFoundError) as problem:
         reader = TableReader.of(run, tables_prefix(run))
         named = re.search(rf"{re.escape(reader.prefix)}/([0-9a-f]{{64}})", problem.message)

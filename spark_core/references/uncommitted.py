@@ -66,7 +66,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
-        Source(lambda: run.spark, staged.tasks, staged.read, is_small=staged.is_small),
+        Source(lambda: run.spark, staged.tasks, staged.read, staged.rows),
         began,
         parents=(slices.manifest,),
         figures=lambda measured, counted: StagedFigures(
@@ -88,7 +88,7 @@ class Staged:
 
     Attributes:
         tasks: Input of the executors.
-        is_small: Whether the driver reads it.
+        rows: How many rows there are, as far as the sizes of files tell.
         read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, for one of the
             tasks; counts into its figures.
         figures: Says how they were read, from the figures of all tasks.
@@ -97,7 +97,7 @@ class Staged:
     """
 
     tasks: Sequence[_Task]
-    is_small: bool
+    rows: int
     read: Callable[[_Task, Counter[str]], Iterator[pa.RecordBatch]]
     figures: Callable[[Mapping[str, int]], StagedReadFigures]
     close: Callable[[], None]
@@ -142,8 +142,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
             turns=parts,
         )
         rows = read.rows + sum(files.values()) // _BYTES_OF_A_ROW
-        is_small = placement.driver_works(rows)
-        if not is_small:
+        if not placement.driver_works(rows):
             diffs.put_down(SENT)
     except BaseException:
         # This also runs for a mark that was interrupted: nobody else knows of these files.
@@ -155,7 +154,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         sources, min(-(-len(sources) // run.options.read_threads), run.options.range_partitions)
     )
     figures = partial(_figures, scans, len(files), read)
-    return Staged(tasks, is_small, partial(_read, run.store), figures, diffs.close)
+    return Staged(tasks, rows, partial(_read, run.store), figures, diffs.close)
 
 
 def _figures(

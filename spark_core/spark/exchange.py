@@ -18,7 +18,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -28,9 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core.schemas import spark_type
 from spark_core.spark import placement
-from spark_core.spark.rows import Rows
 from spark_core.spark.session import cores, master_of, surfacing_errors
-from spark_core.spark.tasks import interleaved, numbers_of_tasks, run_over, run_tasks
+from spark_core.spark.tasks import interleaved, numbers_of_tasks, run_tasks
 
 Task = TypeVar("Task")
 Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -44,8 +43,6 @@ _ROWS_OF_A_CORE = 20_000
 _MOST_ROWS_OF_A_KERNEL = 4_000_000
 # The most rows that a task holds before it packs them.
 _ROWS_AT_ONCE = 500_000
-# Rows of a frame that come to the driver together with the question whether they are few.
-_FEW_ROWS = 10_000
 # Packed rows are long: so many of them travel between Java and Python at once.
 _PACKED_AT_ONCE = 64
 
@@ -126,56 +123,6 @@ class Source(Generic[Task]):
 
 
 @dataclass(frozen=True)
-class FrameSource:
-    """Rows that executors hold, as a frame; otherwise as `Source`.
-
-    Attributes:
-        schema: As for `Source`.
-        frame: The rows.
-        rows: How many there are.
-        read: Makes batches with the columns of `schema` of those of a partition.
-        combine: As for `Source`.
-    """
-
-    schema: pa.Schema
-    frame: DataFrame
-    rows: int
-    read: Callable[[Batches], Batches]
-    combine: Callable[[pa.Table], pa.Table] = as_read
-
-    def through(
-        self,
-        schema: pa.Schema,
-        change: Callable[[Batches], Batches],
-        combine: Callable[[pa.Table], pa.Table] = as_read,
-    ) -> FrameSource:
-        """Do what `Source.through` does."""
-        read = partial(_read_through, self.read, change)
-        return replace(self, schema=schema, read=read, combine=combine)
-
-    def each(
-        self, spark: Callable[[], SparkSession], work: Callable[[Batches], Receipt]
-    ) -> list[Receipt]:
-        """Do what `Source.each` does."""
-        del spark
-        return run_over(self.frame, partial(_work_through, self.read, work))
-
-    def here(self, threads: int) -> pa.Table:
-        """Do what `Source.here` does."""
-        del threads
-        with surfacing_errors():
-            rows = self.frame.mapInArrow(self.read, spark_type(self.schema)).toArrow()
-        return self.combine(rows.cast(self.schema))
-
-    def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
-        """Do what `Source.packed` does."""
-        del spark
-        pack = partial(_pack, self.schema, self.combine, buckets, kind)
-        read = partial(_read_through, self.read, pack)
-        return self.frame.mapInArrow(read, spark_type(_PACKED))
-
-
-@dataclass(frozen=True)
 class JoinedSource:
     """The rows of several sources, one after the other; otherwise as `Source`.
 
@@ -225,34 +172,22 @@ class JoinedSource:
         return reduce(DataFrame.unionByName, packed)
 
 
-AnySource: TypeAlias = "Source[Any] | FrameSource | JoinedSource"
+AnySource: TypeAlias = "Source[Any] | JoinedSource"
 
 
-def source_of(rows: Rows, schema: pa.Schema) -> AnySource:
-    """Return rows that are held as what an exchange reads.
+def source_of(rows: pa.Table, schema: pa.Schema) -> Source[pa.Table]:
+    """Return rows that the driver holds as what an exchange reads.
 
     Args:
-        rows: The rows. A frame is run: its few rows come to the driver, many are counted.
+        rows: The rows.
         schema: Columns of them that are wanted.
     """
-    if not isinstance(rows, pa.Table):
-        frame = rows.select(*schema.names)
-        with surfacing_errors():
-            few = frame.limit(_FEW_ROWS + 1).toArrow()
-            if few.num_rows > _FEW_ROWS or not placement.driver_works(few.num_rows):
-                return FrameSource(schema, frame, frame.count(), partial(_select, schema))
-        rows = few
     table = rows.select(schema.names).cast(schema)
     return Source(schema, [table] if table.num_rows else [], table.num_rows, _batches_of)
 
 
 def _batches_of(table: pa.Table) -> Batches:
     yield from table.to_batches()
-
-
-def _select(schema: pa.Schema, batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.select(schema.names).cast(schema)
 
 
 def _read_through(

@@ -34,9 +34,6 @@ SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 MIN_JAVA = 17
 
-# How an action of Spark fails that no error of lakegc made fail.
-SPARK_FAILURES = (PySparkException, Py4JJavaError)
-
 # The reference job's own default, which suits two cores.
 CLUSTER_ADDRESS_PARTITIONS = 200
 LOCAL_ADDRESS_PARTITIONS = 4
@@ -153,9 +150,6 @@ def spark_config(
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.shuffle.partitions": str(address_partitions or CLUSTER_ADDRESS_PARTITIONS),
         "spark.sql.adaptive.enabled": "true",
-        # This limit is for measured sizes. Sizes guessed before a query runs have their own
-        # (`plan_for`).
-        "spark.sql.adaptive.autoBroadcastJoinThreshold": "10m",
         "spark.python.worker.reuse": "true",
         # A second copy of a slow task would delete, or write a part, beside the first one.
         "spark.speculation": "false",

@@ -580,7 +580,7 @@ def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _Staged
         lambda: run.spark,
         staged.tasks,
         partial(write_read, target, staged.read),
-        is_small=staged.is_small,
+        rows=staged.rows,
     )
     held.callback(rows_aside.remove, target, receipts)
     rows = sum(part.rows for part in parts_of(receipts))

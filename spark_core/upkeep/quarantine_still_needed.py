@@ -36,7 +36,6 @@ from spark_core.spark.exchange import (
     numbers_of,
     source_of,
 )
-from spark_core.spark.session import surfacing_errors
 from spark_core.sweep import references_now
 
 # The names of an object: its own, and that of its copy.
@@ -98,7 +97,6 @@ def needed_finder(run: Run) -> FindNeeded:
     """
     looks: list[_Looks] = []
 
-    @surfacing_errors()
     def find(over: Source[Any]) -> Needed:
         """Find which of these objects are needed.
 

@@ -10,6 +10,7 @@ from tests.support.live_collection import collect, require_exactly_the_dead_gone
 from tests.support.live_repository import import_or_skip
 from tests.support.live_server import LiveError
 from tests.support.pipeline import mark_and_conclude, mark_only
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +32,7 @@ def test_a_linked_object_is_kept_staged_and_committed_wherever_its_absolute_addr
     assert done.gone == {dropped}
     facts = done.marked.tables.uncommitted.manifest.facts
     assert facts["from_diffs"] == 2
-    assert linked in {row.address for row in done.marked.tables.uncommitted.frame(spark).collect()}
+    assert linked in {row.address for row in rows_of(done.marked.tables.uncommitted)}
 
 
 def test_one_address_linked_to_two_paths_is_kept_until_both_are_gone(repository, spark):

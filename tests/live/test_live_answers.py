@@ -24,6 +24,7 @@ from tests.support.live_proxy import away_for, changed, passed_on, proxy
 from tests.support.live_repository import short
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.scripted_server import Reply, in_turn
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -160,7 +161,7 @@ def test_the_synchronous_call_is_read_where_the_server_has_no_other(story, betwe
     done = require_exactly_the_dead_gone(repository, spark, *RULES, endpoint=between.endpoint)
     assert done.gone == gone
     assert f"POST /repositories/{repository.name}/gc/prepare_commits" in between.paths()
-    rows = done.marked.tables.commits.frame(spark).collect()
+    rows = rows_of(done.marked.tables.commits)
     assert {row.retained_by for row in rows} == {"server+lakegc"}
     if repository.server.is_local:
         answer = repository.ask("POST", "/gc/prepare_commits")

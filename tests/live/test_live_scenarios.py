@@ -6,6 +6,7 @@ The upstream scenario and the documents' example.
 import pytest
 
 from tests.support.live_collection import collect, require_exactly_the_dead_gone
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -57,9 +58,7 @@ def test_the_upstream_scenario_ends_as_upstream_says_file_by_file(repository, sp
         9: False,  # only in dev2's commits of 14 days ago
         10: False,  # staged on a branch that is gone
     }
-    assert {row.retained_by for row in done.marked.tables.commits.frame(spark).collect()} == {
-        "server+lakegc"
-    }
+    assert {row.retained_by for row in rows_of(done.marked.tables.commits)} == {"server+lakegc"}
     again = collect(repository, spark)
     assert again.outcomes == {}
 
@@ -99,7 +98,7 @@ def test_the_example_of_the_documents_keeps_what_the_documents_say(repository, s
 
     done = require_exactly_the_dead_gone(repository, spark, 14, {"main": 21, "dev": 7})
 
-    rows = done.marked.tables.commits.frame(spark).collect()
+    rows = rows_of(done.marked.tables.commits)
     kept = {label for label, id_ in ids.items() if id_ in {row.commit_id for row in rows}}
     assert kept == RETAINED
     assert {

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from spark_core.records import reading
 from spark_core.spark import placement
 from tests.support.hidden_entries import HidingPlace
 
@@ -68,7 +67,6 @@ def test_34_the_same_where_there_is_more_than_the_driver_holds(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch, happened: Callable[[HidingPlace], None]
 ) -> None:
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     happened(place)
 
 

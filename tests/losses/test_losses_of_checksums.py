@@ -10,7 +10,6 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, objects
 from spark_core import schemas
-from spark_core.records import reading
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.spark import placement
@@ -124,7 +123,7 @@ def test_identical_content_that_was_uploaded_again_is_asked_about_and_kept(
 def test_executors_compare_as_the_driver_does(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     assert agrees(mark(place, 20)[1]) is True
     place.committed(18, "new", b"another size")
     assert agrees(mark(place, 15)[1]) is True
@@ -279,5 +278,4 @@ def test_34_the_same_of_an_import_where_there_is_more_than_the_driver_holds(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     _an_import_says_a_checksum(place, full=True)

@@ -14,6 +14,7 @@ from spark_core.mark.missing import NAMED_MISSING
 from spark_core.records import tables
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -61,7 +62,7 @@ def test_what_is_lost_is_named_in_full_and_a_confirmed_share_opens_nothing_else(
     )
     assert listed.figures["missing_table"] in listed.summary
     table = run.load(tables.MISSING_ADDRESSES)
-    assert sorted(row.address for row in table.frame(spark).collect()) == missing
+    assert sorted(row.address for row in rows_of(table)) == missing
     assert marked.expired.manifest.facts["missing_manifest"] == table.manifest.sha256
 
     assert "5 of 6 objects (83.3%)" in failed[SHARE].summary

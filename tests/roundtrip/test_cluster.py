@@ -68,12 +68,11 @@ from pathlib import Path
 from lakegc_dagster.java_process import start_quietly
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.settings import load_settings
-from spark_core.records import reading
 from spark_core.model import RunKey
 from spark_core.spark import exchange, placement
 
 # The few rows of the test take the way of many.
-reading.DRIVER_ROWS, placement.MOST_ROWS_OF_THE_DRIVER, exchange._ROWS_OF_A_CORE = 0, 0, 1
+placement.MOST_ROWS_OF_THE_DRIVER, exchange._ROWS_OF_A_CORE = 0, 1
 settings = load_settings(Path(sys.argv[1]))
 start_quietly(settings)
 result = launch(settings, "mark_and_sweep", sys.argv[2], RunKey.parse(sys.argv[3]))

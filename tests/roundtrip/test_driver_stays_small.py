@@ -14,9 +14,8 @@ from spark_core import report, schemas, sweep
 from spark_core.addresses.namespace import Namespace
 from spark_core.lock import lease
 from spark_core.mark import slices
-from spark_core.records import reading
 from spark_core.records.journal import Journal
-from spark_core.spark import exchange, placement
+from spark_core.spark import placement
 from spark_core.storage import StoreOptions, local, open_store
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.leftovers import recheck_leftovers
@@ -82,9 +81,6 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(
     # Reports name some of the objects; twins are looked for under some paths at once, and some
     # addresses are held.
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 20)
-    monkeypatch.setattr(exchange, "_FEW_ROWS", 20)
-    # A small table is read by the driver whole, up to a constant: below it, here.
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     brought = []
     for number, objects in enumerate((500, 2_500)):
         name = f"repository-{number}"
@@ -111,8 +107,6 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(
         marked, verdict, _ = mark_and_conclude(run)
         assert verdict.passed
         assert flat <= set(marked.addresses(run))
-        # Which the test itself has just collected.
-        driver_rows["collect"] -= marked.expired.manifest.rows
         assert marked.expired.manifest.rows > made.expired // 2
         swept = run.keep(sweep.sweep(run))
         assert swept.manifest.rows == marked.expired.manifest.rows
@@ -171,8 +165,6 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
     sandbox, spark, monkeypatch, driver_rows, driver_calls
 ):
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 20)
-    monkeypatch.setattr(exchange, "_FEW_ROWS", 20)
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     later = NOW + timedelta(days=31)
     brought = []
 

@@ -27,7 +27,7 @@ from spark_core.explain import (
 from spark_core.explain.read_before import listed_by
 from spark_core.mark import explanations
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.writing import Draft
 from spark_core.run.chain import Mark
@@ -35,6 +35,7 @@ from spark_core.spark import placement
 from spark_core.undo import restore
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +65,6 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
     sandbox, spark, story, monkeypatch, is_small
 ):
     if not is_small:
-        monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
         monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     marked = mark_only(run)
@@ -117,7 +117,7 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
 def test_shorter_words_change_reasons_and_no_object(sandbox, spark, story, words):
     run = open_sandbox_run(sandbox, "repo", spark, NOW, explain=words)
     expired = mark_only(run).expired
-    reasons = {row.address: row.reason for row in expired.frame(spark).collect()}
+    reasons = {row.address: row.reason for row in rows_of(expired)}
     assert set(reasons) == {file.address for file in story.deleted}
     assert not run.store.exists(tables.manifest_key(tables.EXPLANATIONS, run.key))
     assert (ONLY_EXPIRED_COMMITS in reasons.values()) == (words == "short")
@@ -375,7 +375,7 @@ def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explaine
     expired = run.keep(mark.expired_addresses(run, again))
     assert expired.manifest.rows == len(story.deleted)
     assert not committed.manifest.facts["expired_ranges_all"]
-    reasons = {row.reason for row in expired.frame(spark).collect()}
+    reasons = {row.reason for row in rows_of(expired)}
     assert reasons == {UNREACHABLE}, "nobody says that no commit had an object"
 
 

@@ -22,11 +22,12 @@ from spark_core.explain import explain_each
 from spark_core.fates import Fate
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Policy
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.report.fates import NOT_READ, WORDS, total
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status import status_of
+from spark_core.spark import placement
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -96,7 +97,7 @@ class Story:
 @pytest.fixture(params=[10_000, pytest.param(0, marks=pytest.mark.deep)])
 def who(request, monkeypatch):
     """Who compares: this process, or executors."""
-    monkeypatch.setattr(reading, "DRIVER_ROWS", request.param)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", request.param)
 
 
 @pytest.fixture

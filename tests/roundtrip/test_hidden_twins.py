@@ -12,6 +12,7 @@ from spark_core.records.figures import ExpiredFigures
 from spark_core.run.chain import Mark
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -104,7 +105,7 @@ def test_an_object_that_was_written_after_the_listing_is_not_missing(place):
     commits = run.keep(mark.retained_commits(run, uncommitted))
     committed = run.keep(mark.committed_addresses(run, commits))
     expired = run.keep(mark.expired_addresses(run, Mark(slices, uncommitted, commits, committed)))
-    assert [row.address for row in expired.frame(place.spark).collect()] == [garbage]
+    assert [row.address for row in rows_of(expired)] == [garbage]
     assert expired.manifest.facts["missing_objects"] == 1
     assert expired.manifest.facts["twins"]["paths"] == 0
 

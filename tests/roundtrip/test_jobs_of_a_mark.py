@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox.populate import populate
-from spark_core.records import reading
+from spark_core.spark import placement
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.telling_store import TellingStore
@@ -33,7 +33,7 @@ ALIKE, BRANCHES = 10, 5
 def test_a_mark_whose_tables_executors_read_takes_few_jobs(
     sandbox, spark, monkeypatch, *, tells_content, jobs, questions
 ):
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 50)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 50)
     # The last of the garbage has the sizes of the first objects.
     populate(
         sandbox,

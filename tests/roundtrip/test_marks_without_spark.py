@@ -8,7 +8,6 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds
-from spark_core.records import reading
 from spark_core.spark import placement
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -89,7 +88,6 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
             objects.upload(core, "repo", "main", f"new/{number}", b"staged %d" % number)
     later = NOW + 3 * DAY
     sandbox.clock.set(later + timedelta(seconds=1))
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 20)
     # More slices than one task would list.
     run = open_sandbox_run(sandbox, "repo", spark, later, **options, read_threads=1)
     if are_few_new:
@@ -104,7 +102,7 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
     slices, staged = marked.tables.slices.manifest, marked.tables.uncommitted.manifest
     assert slices.facts["base"] is not None
     assert (slices.rows, staged.rows) > (20, 60)
-    assert marked.expired.manifest.rows == 30 > reading.DRIVER_ROWS
+    assert marked.expired.manifest.rows == 30
     assert _addresses(marked) == sorted(over)
 
 
@@ -136,7 +134,7 @@ def test_what_is_missing_hidden_and_held_needs_no_spark_either(sandbox, spark, m
     assert facts["missing_named"] == [made["missing"]]
     assert facts["twins"]["kept_named"] == [made["twin"]]
 
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     run = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(seconds=1))
     many, _, _ = mark_and_conclude(run)
     assert _addresses(many) == _addresses(few)

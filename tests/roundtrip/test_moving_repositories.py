@@ -22,6 +22,7 @@ from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.policy_page import policy
 from tests.support.sandbox_runs import SMALL, open_sandbox_run
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -217,7 +218,7 @@ def test_where_commits_were_walked_no_reason_says_that_no_commit_had_an_object(
 ):
     addresses = _with_a_deleted_branch(sandbox)
     marked = mark_only(_run_as(sandbox, document, spark))
-    reasons = {row.address: row.reason for row in marked.expired.frame(spark).collect()}
+    reasons = {row.address: row.reason for row in rows_of(marked.expired)}
     assert reasons == dict(zip(addresses, words, strict=True))
     assert marked.expired.manifest.facts["reasons_complete"] == (document is COLLECT)
 
@@ -243,6 +244,6 @@ def test_a_commit_dated_in_milliseconds_is_retained_however_commits_are_read(
     run = _run_as(sandbox, document, spark)
     marked = mark_only(run)
     assert kept not in marked.addresses(run)
-    rows = {row.commit_id: row for row in run.load(tables.RETAINED_COMMITS).frame(spark).collect()}
+    rows = {row.commit_id: row for row in rows_of(run.load(tables.RETAINED_COMMITS))}
     assert "lakegc" in rows[dated].retained_by
     assert rows[dated].created_at.year == 9999

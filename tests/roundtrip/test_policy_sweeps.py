@@ -25,6 +25,7 @@ from spark_core.upkeep import prune_own_tables
 from tests.support.looks import named
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 from tests.support.told_repository import BEGIN, DAY, Told, rule
 
 pytestmark = pytest.mark.spark
@@ -79,14 +80,14 @@ def marked(told, **options):
 
 
 def reason_of(run, address):
-    rows = run.load(tables.EXPIRED_ADDRESSES).frame(run.spark).where(f"address = '{address}'")
-    return rows.first()["reason"]
+    rows = rows_of(run.load(tables.EXPIRED_ADDRESSES))
+    return next(row.reason for row in rows if row.address == address)
 
 
 def kept(run):
     """Address -> why, of the objects that the sweep of a plan kept."""
     sweep_only(run)
-    rows = run.load(tables.DELETION_REPORT, anew=True).frame(run.spark).collect()
+    rows = rows_of(run.load(tables.DELETION_REPORT, anew=True))
     return {row["address"]: row["error"] for row in rows if row["outcome"] == "kept"}
 
 
@@ -151,7 +152,7 @@ def test_a_row_of_the_deletion_report_says_why_the_object_went(told):
     policy(told, rule("main/logs/", 3))
     run, mark = marked(told)
     sweep_only(run)
-    rows = run.load(tables.DELETION_REPORT).frame(run.spark).collect()
+    rows = rows_of(run.load(tables.DELETION_REPORT))
     assert {row["address"]: row["reason"] for row in rows} == {
         address: reason_of(run, address) for address in mark.addresses(run)
     }

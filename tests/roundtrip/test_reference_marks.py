@@ -19,6 +19,7 @@ from spark_core.records import tables
 from spark_core.report import reference_job_mark as standings
 from tests.support import official_mark
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -74,7 +75,7 @@ def test_what_a_tag_keeps_and_what_is_referenced_again_is_kept_and_named(officia
         back
     }
     assert _stored(run) == official_mark.lines("expected-live.txt") | tagged | {back}
-    assert len(run.load(tables.REFERENCE_ADDRESSES).frame(spark).collect()) == 86
+    assert len(rows_of(run.load(tables.REFERENCE_ADDRESSES))) == 86
 
 
 @pytest.mark.deep
@@ -110,7 +111,7 @@ def test_of_strange_addresses_none_goes_and_each_has_its_reason(official, spark)
     marked, _, _ = mark_and_conclude(run)
     assert set(marked.addresses(run)) == official_mark.lines("expected-candidates.txt")
     report.load(run)
-    rows = run.load(tables.REFERENCE_ADDRESSES).frame(spark).where("NOT may_go").collect()
+    rows = [row for row in rows_of(run.load(tables.REFERENCE_ADDRESSES)) if not row.may_go]
     assert {row.address: row.standing for row in rows} == odd | {
         "README-of-a-human.txt": standings.OUTSIDE,
         "data/stray-file/stray-file": standings.GONE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_core.records import reading
+from spark_core.spark import placement
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 
@@ -27,7 +27,7 @@ def test_a_recorded_s3_repository_is_marked_and_swept_exactly(
     prefix, s3, tmp_path, spark, monkeypatch
 ):
     # Executors read the tables, as they do those that are larger.
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     bucket, client = s3.bucket(), s3.client()
     at = f"{prefix.rstrip('/')}/" if prefix else ""
     collected_exactly(

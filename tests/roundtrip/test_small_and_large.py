@@ -10,10 +10,11 @@ from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds, mark
 from spark_core.errors import UnsafePlanError
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
-from spark_core.records import reading
+from spark_core.spark import placement
 from spark_core.sweep.plan import require_whole_plan
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -47,9 +48,7 @@ def _everything_that_a_mark_tells_apart(sandbox):
 
 
 def _rows(run, table):
-    return sorted(
-        (row.asDict() for row in table.frame(run.spark).collect()), key=lambda row: row["address"]
-    )
+    return sorted(rows_of(table), key=lambda row: row["address"])
 
 
 def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatch):
@@ -71,7 +70,7 @@ def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatc
     assert facts["missing_named"] == [made["missing"]]
     _require_checked(run, small)
 
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     large = run.keep(mark.expired_addresses(run, marked.tables))
     assert _rows(run, large) == small_rows
     assert _comparable(large) == _comparable(small)
@@ -106,7 +105,7 @@ def test_where_an_expired_commit_cannot_be_read_no_reason_says_that_no_commit_ha
     (sandbox.blockstore / "repo" / "_lakefs" / first.metarange_id).write_bytes(b"damaged")
     expired = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW)).expired
     assert not expired.manifest.facts["reasons_complete"]
-    reasons = {row.address: row.reason for row in expired.frame(spark).collect()}
+    reasons = {row.address: row.reason for row in rows_of(expired)}
     assert reasons[made["expired"]] == reasons[made["overwritten"]] == UNREACHABLE
 
 
@@ -144,7 +143,7 @@ def test_a_table_is_written_in_few_parts_however_many_partitions_it_was_compared
 ):
     populate(sandbox, "repo", now=NOW, objects=400, commits=3, branches=2, garbage=200, staged=10)
     # Nothing is small enough for the driver.
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     marked = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW, max_expired_share=1))
     assert marked.expired.manifest.rows >= 200
     parts = {

@@ -10,7 +10,6 @@ import pytest
 
 from lakegc_dagster.sandbox import history
 from spark_core import holds, lakegc_keys, report
-from spark_core.records import reading
 from spark_core.spark import placement
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
@@ -65,7 +64,7 @@ def who(request, monkeypatch):
 
     Up to so many objects this process, beyond them tasks of Spark.
     """
-    monkeypatch.setattr(reading, "DRIVER_ROWS", request.param)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", request.param)
     if not request.param:
         monkeypatch.setattr(placement._PROCESS, "are_executors_chosen", True)
 

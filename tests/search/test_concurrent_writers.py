@@ -21,6 +21,7 @@ from spark_core.errors import IncompleteReadError
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.search_oracle import Options, reachable, young
+from tests.support.stored_rows import rows_of
 from tests.support.writers import Mover, Scene, Schedule, WatchedStore, spread
 
 pytestmark = pytest.mark.spark
@@ -73,9 +74,7 @@ def collect(sandbox, spark, moments) -> Collected:
         repository.remove()
         return Collected(schedule, refused=True)
     looks = [at for at, call in enumerate(schedule.calls) if at >= marked_until and call == LOOK]
-    outcomes = {
-        row.address: row.outcome for row in report.frame(spark, ["address", "outcome"]).collect()
-    }
+    outcomes = {row.address: row.outcome for row in rows_of(report, ["address", "outcome"])}
     after = repository.objects()
     words = (schedule.done, schedule.calls)
     # Nothing is lost: neither what was referred to when the sweep looked, nor what is young.

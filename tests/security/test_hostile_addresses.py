@@ -47,6 +47,7 @@ from tests.support.moto_s3 import moto_s3
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.pipeline import mark_and_conclude, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 from tests.support.written_run import any_name, written_run
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -364,10 +365,7 @@ def test_a_link_that_is_put_into_a_namespace_between_mark_and_sweep_leads_nowher
     # Put there a moment later, it leads nowhere all the same.
     monkeypatch.setattr(sweep, "require_deletable", lambda _store: None)
     report = run.keep(sweep.sweep(run))
-    outcomes = {
-        row.address: row.outcome
-        for row in report.frame(run.spark, ["address", "outcome"]).collect()
-    }
+    outcomes = {row.address: row.outcome for row in rows_of(report, ["address", "outcome"])}
     linked = {file.address for file in story.deleted if (root / file.address).parent == slice_} | {
         one
     }

@@ -15,6 +15,7 @@ from spark_core import sweep
 from spark_core.run import Run
 from tests.support.pipeline import Marked, mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 # As long as the server's: of a name with another one lakegc would not believe that lakeFS gave it.
@@ -184,5 +185,5 @@ class HidingPlace:
         """Mark and sweep; return what was deleted."""
         run, _ = self.mark(days, **options)
         report = run.keep(sweep.sweep(run))
-        rows = report.frame(self.spark, ["address", "outcome"]).collect()
+        rows = rows_of(report, ["address", "outcome"])
         return {row.address for row in rows if row.outcome == "deleted"}

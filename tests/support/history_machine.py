@@ -37,6 +37,7 @@ from tests.support.search_oracle import (
     require_swept,
     young,
 )
+from tests.support.stored_rows import rows_of
 
 MIN_AGE = timedelta(hours=24)
 # What clocks may differ by comes on top.
@@ -453,7 +454,7 @@ def swept(run: Run) -> dict[str, tuple[str, str | None]]:
     """Sweep a concluded mark; address -> outcome and cause."""
     report = run.keep(sweep.sweep(run))
     sweep.require_complete(report)
-    rows = report.frame(run.spark, ["address", "outcome", "error"]).collect()
+    rows = rows_of(report, ["address", "outcome", "error"])
     return {row.address: (row.outcome, row.error) for row in rows}
 
 

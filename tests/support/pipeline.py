@@ -10,6 +10,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
 from spark_core.run.chain import Mark
+from tests.support.stored_rows import rows_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Marked:
     expired: StoredTable
 
     def addresses(self, run: Run) -> list[str]:
-        return sorted(row.address for row in self.expired.frame(run.spark, ["address"]).collect())
+        return sorted(row.address for row in rows_of(self.expired, ["address"]))
 
 
 def mark_only(run: Run) -> Marked:
@@ -46,7 +47,4 @@ def sweep_only(run: Run) -> dict[str, str]:
     """Sweep a concluded mark; address -> outcome."""
     report = run.keep(sweep.sweep(run))
     sweep.require_complete(report)
-    return {
-        row.address: row.outcome
-        for row in report.frame(run.spark, ["address", "outcome"]).collect()
-    }
+    return {row.address: row.outcome for row in rows_of(report, ["address", "outcome"])}

@@ -36,7 +36,6 @@ from spark_core.references.ranges import (
     work_of_ranges,
 )
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import run_tasks
 
 # A commit made since: its metarange, and those of its parents.
@@ -70,8 +69,7 @@ def only_in_expired_commits(run: Run, commits: StoredTable, key: RunKey, hashes:
         cannot be read.
     """
     try:
-        with surfacing_errors():
-            return hashes[~are_among(hashes, _referenced_then(run, commits, key, hashes))]
+        return hashes[~are_among(hashes, _referenced_then(run, commits, key, hashes))]
     except (RefusedError, NotFoundError):
         return hashes[:0]
 

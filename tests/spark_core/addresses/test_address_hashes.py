@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_core.addresses.address_hashes import Distinct, are_among, hashed, sorted_once
-from spark_core.spark.tasks import frame_of
 
 
 @pytest.mark.spark
@@ -20,7 +19,7 @@ def test_the_hash_of_a_column_is_that_of_spark(spark):
     texts = pa.array([None, "", *rows])
     for column in (texts, texts.cast(pa.binary())):
         told = (
-            frame_of(spark, pa.table({"value": column}))
+            spark.createDataFrame(pa.table({"value": column}))
             .select(sf.xxhash64("value").alias("hash"))
             .toArrow()
         )

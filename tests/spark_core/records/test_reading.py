@@ -1,7 +1,4 @@
-"""A stored table read back as a frame.
-
-By the driver when it is small, else by executors, and the same either way.
-"""
+"""A stored table read back, the same by the driver and by executors."""
 
 import pytest
 
@@ -9,16 +6,11 @@ from spark_core.errors import CorruptTableError
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.records.tables import NAMESPACE_SLICES
-from spark_core.spark.session import surfacing_errors
+from spark_core.spark import placement
+from tests.support.stored_rows import rows_of
 from tests.support.written_run import OLD, written_run
 
-pytestmark = pytest.mark.spark
-
 OBJECTS = {f"data/s/{number}": (number, OLD) for number in range(7)}
-BY_EXECUTORS = {
-    "a row too many": ("DRIVER_ROWS", len(OBJECTS) - 1),
-    "a byte too many": ("DRIVER_BYTES", 1),
-}
 
 
 @pytest.fixture
@@ -28,57 +20,42 @@ def stored(tmp_path, spark):
     return written.run.load(NAMESPACE_SLICES)
 
 
-def _damage(stored):
+def _counted(batches):
+    return [(batch.schema.names, batch.num_rows) for batch in batches]
+
+
+@pytest.mark.spark
+def test_driver_and_executors_read_the_columns_that_are_asked_for_in_that_order(
+    stored, spark, monkeypatch
+):
+    columns = ["size_bytes", "address"]
+    source = stored.source(columns)
+    assert source.schema.names == columns
+    assert source.rows == len(OBJECTS)
+    by_driver = source.each(lambda: spark, _counted)
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+    assert source.each(lambda: spark, _counted) == by_driver == [[(columns, len(OBJECTS))]]
+    assert {row.address: row.size_bytes for row in rows_of(stored, columns)} == {
+        address: size for address, (size, _) in OBJECTS.items()
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("most", [10, 0], ids=["the driver", "executors"])
+def test_a_damaged_part_is_refused_whoever_reads_it(stored, spark, monkeypatch, most):
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", most)
     (part,) = stored.manifest.parts
     stored.store.put(part.key, stored.store.read(part.key)[:-1])
-
-
-@pytest.mark.parametrize("limit", BY_EXECUTORS)
-def test_driver_and_executors_read_the_same_rows_in_the_same_columns(
-    stored, spark, monkeypatch, limit
-):
-    small = stored.frame(spark)
-    monkeypatch.setattr(reading, *BY_EXECUTORS[limit])
-    large = stored.frame(spark)
-    assert "MapInArrow" not in _plan(small)
-    assert "MapInArrow" in _plan(large)
-    assert sorted(small.collect()) == sorted(large.collect())
-    assert len(small.collect()) == len(OBJECTS)
-    assert small.dtypes == large.dtypes
-    assert stored.frame(spark, ["size_bytes"]).columns == ["size_bytes"]
-
-
-def _plan(frame):
-    return frame._jdf.queryExecution().executedPlan().toString()
-
-
-def test_a_damaged_part_of_a_small_table_is_refused_before_there_is_a_frame(stored, spark):
-    _damage(stored)
     with pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"):
-        stored.frame(spark)
+        stored.source().each(lambda: spark, _counted)
 
 
-def test_a_damaged_part_of_a_larger_table_fails_whatever_reads_it(stored, spark, monkeypatch):
-    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
-    _damage(stored)
-    frame = stored.frame(spark)
-    with (
-        pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"),
-        surfacing_errors(),
-    ):
-        frame.collect()
-
-
-def test_a_small_table_takes_no_more_tasks_than_it_has_thousands_of_rows(stored, spark):
-    assert stored.frame(spark).rdd.getNumPartitions() == 1
-
-
-def test_a_small_table_without_a_row_has_its_columns(tmp_path, spark):
-    written = written_run(tmp_path, spark=spark)
+def test_a_table_without_a_row_has_its_columns(tmp_path):
+    written = written_run(tmp_path, spark=None)
     written.mark({})
-    frame = written.run.load(NAMESPACE_SLICES).frame(spark)
-    assert frame.columns == NAMESPACE_SLICES.schema.names
-    assert frame.count() == 0
+    table = written.run.load(NAMESPACE_SLICES)
+    assert rows_of(table) == []
+    assert table.source().here(1).equals(NAMESPACE_SLICES.schema.empty_table())
 
 
 def test_small_parts_are_read_by_one_task_and_none_is_left_out():

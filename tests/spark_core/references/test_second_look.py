@@ -22,6 +22,7 @@ from tests.support.clock import FakeClock
 from tests.support.looks import named
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.stored_rows import rows_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -233,8 +234,7 @@ class Slow:
         sweep.require_complete(report)
         names = {address: path for path, address in self.dead.items()}
         outcomes = {
-            names[row.address]: row.outcome
-            for row in report.frame(self.run.spark, ["address", "outcome"]).collect()
+            names[row.address]: row.outcome for row in rows_of(report, ["address", "outcome"])
         }
         return outcomes, report.manifest.facts
 

@@ -1,4 +1,4 @@
-"""Entries compared with the store: the same answers for rows that are held and for frames."""
+"""Entries compared with the store: the same answers by the driver and by executors."""
 
 import pyarrow as pa
 import pytest
@@ -7,7 +7,6 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.references.sizes import ADDRESSES, absent, are_sizes_stated
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
-from spark_core.spark.tasks import frame_of
 
 _OBJECTS = pa.schema(
     [
@@ -19,14 +18,12 @@ _OBJECTS = pa.schema(
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["here", "frames", "executors"])
-def source(request, spark, monkeypatch):
-    """Make a source of rows, as the driver holds them, or executors, who then work on them."""
+@pytest.fixture(params=["here", "executors"])
+def source(request, monkeypatch):
+    """Make a source of rows, which the driver compares, or executors."""
     if request.param == "executors":
         monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    return lambda rows: source_of(
-        rows if request.param == "here" else frame_of(spark, rows), rows.schema
-    )
+    return lambda rows: source_of(rows, rows.schema)
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,8 @@ from spark_core.references.heads import Head, Heads
 from spark_core.references.sizes import ENTRIES, LISTED, HeadEntries
 from spark_core.references.twins import OBJECTS, asking, plan, suspects
 from spark_core.run import RunOptions
-from spark_core.schemas import spark_type
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
-from spark_core.spark.tasks import frame_of
 from spark_core.storage.gcs.store import GcsStore
 from spark_core.storage.s3.store import S3Store
 
@@ -117,7 +115,6 @@ class Ground:
     said: list[tuple[str, int, str]] = field(default_factory=list)
     entries_of_expired: Any = None
     # Whether the driver holds all rows, as of a small mark; else executors do.
-    is_held: bool = True
     needs_no_spark: bool = False
     objects: int = 0
 
@@ -172,7 +169,7 @@ class Ground:
             }
             for address, size, when in self.candidates
         ]
-        return self._rows(pa.Table.from_pylist(rows, schema=_LISTED))
+        return pa.Table.from_pylist(rows, schema=_LISTED)
 
     def _said(self):
         if not self.said:
@@ -180,9 +177,6 @@ class Ground:
         addresses, sizes, checksums = (pa.array(column) for column in zip(*self.said, strict=True))
         columns = [hashed(addresses), sizes, hashed(checksums)]
         return source_of(pa.table(columns, schema=SAID_COLUMNS), SAID_COLUMNS)
-
-    def _rows(self, table):
-        return table if self.is_held else frame_of(self.spark, table, spark_type(table.schema))
 
     def _heads(self):
         rows = [
@@ -203,10 +197,10 @@ class Ground:
         )
         return HeadEntries(
             self._session,
-            lambda: source_of(self._rows(pa.Table.from_pylist(rows, schema=ENTRIES)), ENTRIES),
+            lambda: source_of(pa.Table.from_pylist(rows, schema=ENTRIES), ENTRIES),
             absent,
             self.are_sizes_said,
-            lambda: source_of(self._rows(listing), LISTED),
+            lambda: source_of(listing, LISTED),
             least=self.least,
         )
 
@@ -290,14 +284,8 @@ def test_what_hides_is_kept_in_many_repositories(spark):
 
 def _require(spark, seed, few=()):
     """See that a search keeps what hides, with calls that suffice and with fewer."""
-    for is_held in (True, False):
-        world = _world(spark, seed)
-        world.ground.is_held = is_held
-        world.ground.needs_no_spark = is_held and placement.MOST_ROWS_OF_THE_DRIVER > 1_000
-        _require_kept(world, few)
-
-
-def _require_kept(world, few):
+    world = _world(spark, seed)
+    world.ground.needs_no_spark = placement.MOST_ROWS_OF_THE_DRIVER > 1_000
     kept, found = world.ground.kept(twin_calls=10_000)
     assert kept == world.hidden
     assert found.figures.kept_objects == len(world.hidden)

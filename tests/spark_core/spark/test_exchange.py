@@ -10,7 +10,6 @@ import pytest
 from spark_core.errors import CorruptTableError
 from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import Exchange, JoinedSource, Sent, Source, source_of
-from spark_core.spark.tasks import frame_of
 
 pytestmark = pytest.mark.spark
 
@@ -176,10 +175,7 @@ def test_the_session_is_left_as_it_was(spark, monkeypatch):
 
 
 @pytest.mark.usefixtures("many_buckets")
-@pytest.mark.parametrize("at_once", [0, 10_000], ids=["many", "few"])
-@pytest.mark.parametrize("is_frame", [True, False], ids=["a frame", "a table"])
-def test_rows_that_are_held_meet_as_those_that_are_read(spark, monkeypatch, is_frame, at_once):
-    monkeypatch.setattr(exchange, "_FEW_ROWS", at_once)
+def test_rows_that_are_held_meet_as_those_that_are_read(spark):
     dice = random.Random(6)
     some = _hashes(dice, 300)
     listed, said = some[:200], [*some[100:], *some[150:], 0]
@@ -189,9 +185,8 @@ def test_rows_that_are_held_meet_as_those_that_are_read(spark, monkeypatch, is_f
         ("said", SAID, [{"hash": number, "count": 1} for number in said]),
     ):
         table = pa.Table.from_pylist(rows, schema)
-        held = frame_of(spark, table).repartition(3) if is_frame else table
         combine = _counted if name == "said" else exchange.as_read
-        both = JoinedSource([source_of(held, schema), source_of(table.slice(0, 9), schema)])
+        both = JoinedSource([source_of(table, schema), source_of(table.slice(0, 9), schema)])
         sources[name] = both.through(schema, iter, combine)
     listed, said = [*listed, *listed[:9]], [*said, *said[:9]]
     receipts, written = Exchange(sources, _joined, FOUND, _kept).run(lambda: spark)

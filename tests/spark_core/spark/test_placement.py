@@ -40,7 +40,7 @@ def test_few_rows_are_worked_on_without_a_session_and_no_task_is_counted():
 def test_where_executors_are_chosen_each_task_is_counted_with_its_master(spark):
     before = placement.work_so_far()
     assert sorted(run_tasks(lambda: spark, [1, 2], _doubled, rows=2)) == [2, 4]
-    assert sorted(run_tasks(lambda: spark, [1, 2], _doubled, is_small=True)) == [2, 4]
+    assert sorted(run_tasks(lambda: spark, [1, 2], _doubled, rows=0)) == [2, 4]
     assert placement.work_so_far().since(before) == Work(4, "local[2]")
     before = placement.work_so_far()
     assert _exchanged(lambda: spark) == [3]

@@ -6,8 +6,6 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
-from functools import partial
-from itertools import product
 from pathlib import Path
 from queue import Queue
 
@@ -16,20 +14,15 @@ import pytest
 
 import spark_core
 from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
-from spark_core.spark import tasks
+from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
 from spark_core.spark.tasks import (
-    BROADCAST_ROWS,
-    counted,
     counting,
     dealt,
-    frame_of,
     interleaved,
-    read_counted,
-    read_partitions,
-    reusable,
-    run_over,
     run_tasks,
 )
+
+MANY = MOST_ROWS_OF_THE_DRIVER + 1
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("word", pa.string())])
 
@@ -40,128 +33,21 @@ def _numbers(upto):
         yield pa.RecordBatch.from_pydict({"n": chosen, "word": [None] * len(chosen)}, schema=SCHEMA)
 
 
-def _of_sizes(sizes):
-    for size in sizes:
-        yield pa.RecordBatch.from_pydict({"n": [size] * size, "word": [None] * size}, schema=SCHEMA)
-
-
-SIZES = [sizes for length in range(4) for sizes in product((0, 3), repeat=length)]
-
-
-@pytest.mark.spark
-def test_no_row_behind_a_batch_without_rows_is_lost(spark):
-    """Spark 4's own way from a table to a frame ends at the first batch without rows, and says
+def test_no_table_on_the_driver_becomes_a_frame():
+    """Spark 4's own way from one to the other ends at the first batch without rows, and says
     nothing.
     """
-    for sizes in SIZES:
-        rows = pa.Table.from_batches(_of_sizes(sizes), SCHEMA)
-        assert frame_of(spark, rows).toArrow().num_rows == sum(sizes), sizes
-
-
-@pytest.fixture
-def guessed_sizes(spark):
-    """Take back what a large frame has the session choose."""
-    name = "spark.sql.autoBroadcastJoinThreshold"
-    before = spark.conf.get(name)
-    yield
-    spark.conf.set(name, before)
-
-
-def _join_of(spark, schema=SCHEMA, **rows):
-    few, many = (
-        read_partitions(spark, schema, [(3,), (3,)], _of_sizes, **known) for known in ({}, rows)
-    )
-    joined = few.join(many.select("n"), on="n", how="left_anti")
-    return joined._jdf.queryExecution().executedPlan().toString(), joined
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("guessed_sizes")
-def test_a_large_table_that_tasks_read_is_not_sent_whole_to_every_executor(spark):
-    assert "BroadcastHashJoin" in _join_of(spark, rows=BROADCAST_ROWS)[0], (
-        "it takes it for a few bytes"
-    )
-    plan, joined = _join_of(spark, rows=BROADCAST_ROWS + 1)
-    assert "Broadcast" not in plan
-    assert "SortMergeJoin" in plan
-    assert joined.count() == 0
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("guessed_sizes")
-def test_a_frame_that_was_counted_to_be_large_is_not_sent_whole_to_every_executor(
-    spark, monkeypatch
-):
-    monkeypatch.setattr(tasks, "BROADCAST_ROWS", 5)
-    told = read_counted(spark, SCHEMA, [(3,), (3,)], lambda sizes, _: _of_sizes(sizes))
-    rows, count, _ = counted(told)
-    assert count == 6
-    plan = (
-        rows.join(rows.select("n"), on="n", how="left_anti")
-        ._jdf.queryExecution()
-        .executedPlan()
-        .toString()
-    )
-    assert "Broadcast" not in plan
-
-
-@pytest.mark.spark
-def test_no_row_behind_a_batch_without_rows_is_lost_between_python_and_spark(spark):
-    frame = read_partitions(spark, SCHEMA, SIZES, _of_sizes)
-    rows = sum(map(sum, SIZES))
-    assert frame.count() == rows
-    assert reusable(frame, is_small=True).frame.count() == rows
-    assert frame.mapInArrow(_between_empty_ones, frame.schema).count() == rows
-
-
-def _between_empty_ones(batches):
-    for batch in batches:
-        yield batch.slice(0, 0)
-        yield batch
-        yield batch.slice(0, 0)
-
-
-def test_nothing_goes_around_the_way_that_loses_no_row():
     root = Path(spark_core.__file__).parent
-    used = {path.name: path.read_text().count(".createDataFrame(") for path in root.rglob("*.py")}
-    assert {name: times for name, times in used.items() if times} == {"tasks.py": 2}
-
-
-def _raise(error, _task):
-    raise error
-    yield  # a reader is a generator
-
-
-def _drain(_number, batches):
-    return sum(batch.num_rows for batch in batches)
-
-
-@pytest.mark.spark
-def test_every_partition_is_read_once_and_whole(spark):
-    frame = read_partitions(spark, SCHEMA, [4, 0, 7], _numbers)
-    assert sorted(row.n for row in frame.collect()) == sorted([*range(4), *range(7)])
-
-
-@pytest.mark.spark
-def test_no_partition_is_an_empty_frame_with_the_columns(spark):
-    frame = read_partitions(spark, SCHEMA, [], _numbers)
-    assert frame.count() == 0
-    assert frame.columns == ["n", "word"]
-
-
-@pytest.mark.spark
-def test_each_partition_that_is_worked_on_gives_a_receipt(spark):
-    frame = read_partitions(spark, SCHEMA, [4, 7], _numbers)
-    assert sorted(run_over(frame, _drain)) == [4, 7]
+    assert [
+        path.name for path in root.rglob("*.py") if ".createDataFrame(" in path.read_text()
+    ] == []
 
 
 @pytest.mark.spark
 def test_each_task_gives_a_receipt_and_none_starts_nothing(spark):
-    assert sorted(run_tasks(lambda: spark, ["a", "b"], lambda number, task: (number, task))) == [
-        (0, "a"),
-        (1, "b"),
-    ]
-    assert run_tasks(None, [], None) == []
+    found = run_tasks(lambda: spark, ["a", "b"], lambda number, task: (number, task), rows=MANY)
+    assert sorted(found) == [(0, "a"), (1, "b")]
+    assert run_tasks(None, [], None, rows=MANY) == []
 
 
 def _fails_at_first(folder, number, task):
@@ -189,7 +75,7 @@ def test_a_task_that_is_run_again_is_counted_once(tmp_path):
         for key, value in spark_config(master={master!r}).items():
             builder = builder.config(key, value)
         fails = partial(_fails_at_first, {str(tmp_path)!r})
-        print("RECEIPTS", run_tasks(builder.getOrCreate, [1, 2], fails))
+        print("RECEIPTS", run_tasks(builder.getOrCreate, [1, 2], fails, rows={MANY}))
     """)
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=200
@@ -198,24 +84,21 @@ def test_a_task_that_is_run_again_is_counted_once(tmp_path):
     assert [(tmp_path / name).read_text() for name in "12"] == ["xx", "xx"]
 
 
-@pytest.mark.spark
-def test_what_a_task_counted_comes_with_its_rows(spark):
-    def read(task, figures):
-        with counting(figures, requests := Counter()):
-            requests["read"] += task
-            yield from _numbers(task)
-
-    frame = read_counted(spark, SCHEMA, [2, 0, 5], read).persist()
-    rows, count, figures = counted(frame)
-    assert (rows.count(), count, figures) == (7, 7, Counter(read=7))
-    assert rows.columns == ["n", "word"]
-    frame.unpersist()
+def test_what_the_store_counts_in_a_block_is_added_to_the_figures():
+    figures, requests = Counter(read=1), Counter(read=5, list=2)
+    with counting(figures, requests):
+        requests["read"] += 3
+    assert figures == Counter(read=4)
 
 
 def test_things_are_dealt_to_no_more_tasks_than_there_are_things():
     assert dealt([1, 2, 3], 2) == [(1, 3), (2,)]
     assert dealt([1], 5) == [(1,)]
     assert dealt([], 5) == []
+
+
+def _raise(_number, error):
+    raise error
 
 
 @pytest.mark.spark
@@ -228,9 +111,8 @@ def test_things_are_dealt_to_no_more_tasks_than_there_are_things():
     ],
 )
 def test_an_error_on_an_executor_comes_back_with_its_class_and_message(spark, error):
-    frame = read_partitions(spark, SCHEMA, [1], partial(_raise, error))
     with pytest.raises(RefusedError) as raised:
-        run_over(frame, _drain)
+        run_tasks(lambda: spark, [error], _raise, rows=MANY)
     assert type(raised.value) is type(error)
     assert str(raised.value) == str(error)
 

@@ -26,6 +26,7 @@ from spark_core.sweep import references_now, rounds
 from spark_core.sweep.outcomes import measure
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
+from tests.support.stored_rows import rows_of
 from tests.support.written_run import written_run
 
 X, Y, Z = "data/s/x", "data/s/y", "data/s/z"
@@ -76,7 +77,7 @@ class _Case:
         )
 
     def rows(self, report):
-        found = {row.address: row for row in report.frame(self.run.spark).collect()}
+        found = {row.address: row for row in rows_of(report)}
         assert len(found) == report.manifest.rows, "one row for each object"
         return found
 

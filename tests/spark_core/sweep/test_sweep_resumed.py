@@ -38,6 +38,7 @@ from spark_core.storage.local import LocalStore
 from spark_core.sweep import outcomes, references_now, rounds
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
+from tests.support.stored_rows import rows_of
 from tests.support.written_run import written_run
 
 DIED = (PySparkException, Py4JJavaError)
@@ -123,7 +124,7 @@ class Case:
         return self.run.keep(sweep.sweep(self.run, tell))
 
     def rows(self, stored):
-        return {row.address: row for row in stored.frame(self.run.spark).collect()}
+        return {row.address: row for row in rows_of(stored)}
 
     def there(self):
         return {
