@@ -23,11 +23,12 @@ ALIKE, BRANCHES = 10, 5
 @pytest.mark.parametrize(
     ("tells_content", "jobs", "questions"),
     [
-        # One each for the listing, for the entries and for the comparison, two for what may hide:
-        # its sizes, and the join.
-        (False, 5, BRANCHES + 1),
-        # Two more for whether checksums are said; then the store is asked, and no branch.
-        (True, 7, 0),
+        # One each for what is staged, for metaranges, ranges and the decision; three for what may
+        # hide: its sizes, the join, and the hashes that answers are compared with; and one for the
+        # rows of what may go.
+        (False, 8, BRANCHES + 1),
+        # Three more for whether checksums are said; then the store is asked, and no branch.
+        (True, 11, 0),
     ],
 )
 def test_a_mark_whose_tables_executors_read_takes_few_jobs(

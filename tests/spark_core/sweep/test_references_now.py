@@ -404,8 +404,7 @@ def test_executors_find_the_same_and_leave_no_file_behind(ground, spark, monkeyp
 
 
 def run_by_executors(run, spark, tasks, work, *, rows):
-    del rows
-    return run(spark, tasks, work)
+    return run(spark, tasks, work, rows=rows + placement.MOST_ROWS_OF_THE_DRIVER)
 
 
 def test_more_than_a_sweep_remembers_ends_it_before_anything_is_deleted(ground, spark, monkeypatch):
