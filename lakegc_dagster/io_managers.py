@@ -24,7 +24,7 @@ class TableIOManager(dg.IOManager):
         self._runs = runs
 
     def handle_output(self, context: dg.OutputContext, obj: Draft | StoredTable) -> None:
-        """Store a table; this computes a lazy frame, and leaves a stored table as it is."""
+        """Store a table; a source is read now, and a stored table is left as it is."""
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)

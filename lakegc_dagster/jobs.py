@@ -6,8 +6,7 @@ import dagster as dg
 
 from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 
-# Each selection includes the checks of its assets. A run has one process and one Spark session: the
-# tables are frames that only Spark's own workers compute.
+# Each selection includes the checks of its assets. A run has one process and one Spark session.
 mark = dg.define_asset_job(
     "mark",
     selection=dg.AssetSelection.assets(*MARK_ASSETS, *UPKEEP_ASSETS),

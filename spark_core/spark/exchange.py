@@ -328,20 +328,8 @@ def _in_one_job(spark: SparkSession) -> Iterator[None]:
 def _pack_tasks(source: Source[Any], buckets: int, kind: int, numbers: Batches) -> Batches:
     """Read the rows of tasks, and pack those of each bucket together; runs on an executor."""
     for number in (number for batch in numbers for number in batch.column("id").to_pylist()):
-        yield from _pack(
-            source.schema, source.combine, buckets, kind, source.read(source.tasks[number])
-        )
-
-
-def _pack(
-    schema: pa.Schema,
-    combine: Callable[[pa.Table], pa.Table],
-    buckets: int,
-    kind: int,
-    batches: Batches,
-) -> Batches:
-    for rows in _at_once(batches, schema):
-        yield from _packed(combine(rows), buckets, kind)
+        for rows in _at_once(source.read(source.tasks[number]), source.schema):
+            yield from _packed(source.combine(rows), buckets, kind)
 
 
 def _at_once(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

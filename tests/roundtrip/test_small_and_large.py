@@ -125,22 +125,7 @@ def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):
     assert small.manifest.facts["twins"]["calls"] == 0
 
 
-@pytest.fixture
-def as_on_a_cluster(spark):
-    """Let Spark compare in many partitions, and join small ones, as the product does."""
-    chosen = {"spark.sql.shuffle.partitions": "40", "spark.sql.adaptive.enabled": "true"}
-    before = {name: spark.conf.get(name) for name in chosen}
-    for name, value in chosen.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
-@pytest.mark.usefixtures("as_on_a_cluster")
-def test_a_table_is_written_in_few_parts_however_many_partitions_it_was_compared_in(
-    sandbox, spark, monkeypatch
-):
+def test_executors_write_a_table_of_few_rows_in_few_parts(sandbox, spark, monkeypatch):
     populate(sandbox, "repo", now=NOW, objects=400, commits=3, branches=2, garbage=200, staged=10)
     # Nothing is small enough for the driver.
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
