@@ -55,18 +55,13 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
 
 @pytest.fixture(
     params=[
-        pytest.param(10_000, id="by the driver"),
-        pytest.param(0, id="by executors", marks=pytest.mark.deep),
+        pytest.param(False, id="by the driver"),
+        pytest.param(True, id="by executors", marks=pytest.mark.deep),
     ]
 )
 def who(request, monkeypatch):
-    """Who lists, brings back and deletes.
-
-    Up to so many objects this process, beyond them tasks of Spark.
-    """
-    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", request.param)
-    if not request.param:
-        monkeypatch.setattr(placement._PROCESS, "are_executors_chosen", True)
+    """Who lists, brings back and deletes."""
+    monkeypatch.setattr(placement._PROCESS, "are_executors_chosen", request.param)
 
 
 @pytest.mark.usefixtures("who")
