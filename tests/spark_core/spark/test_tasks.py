@@ -14,6 +14,7 @@ import pytest
 
 import spark_core
 from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
+from spark_core.spark import tasks
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
 from spark_core.spark.tasks import (
     counting,
