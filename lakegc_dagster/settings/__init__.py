@@ -220,7 +220,6 @@ class Settings(Section):
         spark = self.spark
         return spark_config(
             master=self.spark_master,
-            address_partitions=spark.address_partitions,
             extra=spark.config,
         )
 

@@ -151,8 +151,6 @@ class SparkSettings(Section):
 
     Attributes:
         master: Spark master; left out, `local[*]`, and under `spark-submit` what that was given.
-        address_partitions: Partitions in which addresses are compared; left out, 200 on a cluster
-            and 4 on a laptop.
         ship_package: Send lakegc's own code to the executors; else they must have this very version
             installed.
         always: Let Spark do all the work, however little there is; else lakegc's own process does
@@ -162,7 +160,6 @@ class SparkSettings(Section):
     """
 
     master: str | None = None
-    address_partitions: int | None = Field(default=None, ge=1, le=100_000)
     ship_package: bool = True
     always: bool = False
     config: dict[str, str] = Field(default_factory=dict)

@@ -43,10 +43,11 @@ _RENAMED = {
     "lakefs.gc.prepare_commits.timeout_seconds": "SERVER__PREPARE_DEADLINE_SECONDS",
     "lakefs.gc.range.num_partitions": "DEFAULTS__RANGE_PARTITIONS",
     "lakefs.job.range_read_parallelism": "DEFAULTS__RANGE_PARTITIONS",
-    "lakefs.gc.address.num_partitions": "SPARK__ADDRESS_PARTITIONS",
 }
 _READ = (*_RENAMED, _MIN_AGE, _DO_MARK, _DO_SWEEP, _MARK_ID, _NO_DELETE, _KEY_ID, _SECRET)
 _IGNORED = {
+    "lakefs.gc.address.num_partitions": "addresses are compared in as many parts as there are rows "
+    "for",
     "lakefs.gc.s3.min_backoff_secs": "the store's own client slows down and asks again by itself",
     "lakefs.gc.s3.max_backoff_secs": "the store's own client slows down and asks again by itself",
     "lakefs.gc.address.write_as_text": "the report says what it said; write_reference_mark writes "

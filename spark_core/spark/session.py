@@ -34,9 +34,6 @@ SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 MIN_JAVA = 17
 
-# The reference job's own default, which suits two cores.
-CLUSTER_ADDRESS_PARTITIONS = 200
-LOCAL_ADDRESS_PARTITIONS = 4
 
 # Set by `spark-submit` for the Python programs that it starts: Java already runs.
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
@@ -120,7 +117,6 @@ def default_master() -> str | None:
 def spark_config(
     *,
     master: str | None = "local[*]",
-    address_partitions: int | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the Spark properties of a lakegc session.
@@ -128,8 +124,6 @@ def spark_config(
     Args:
         master: Spark master; on a laptop the driver does all the work. None if `spark-submit` or
             another starter of this process has chosen it.
-        address_partitions: Partitions in which addresses are compared; adaptive execution joins
-            small ones. By default 200 on a cluster, 4 on a laptop.
         extra: The operator's own properties; they win.
 
     Returns:
@@ -148,8 +142,6 @@ def spark_config(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Rows of Arrow batches on their way to Python: enough to amortise, few enough for memory.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-        "spark.sql.shuffle.partitions": str(address_partitions or CLUSTER_ADDRESS_PARTITIONS),
-        "spark.sql.adaptive.enabled": "true",
         "spark.python.worker.reuse": "true",
         # A second copy of a slow task would delete, or write a part, beside the first one.
         "spark.speculation": "false",
@@ -163,7 +155,6 @@ def spark_config(
         config |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     if master is not None and is_local(master):
         config |= {
-            "spark.sql.shuffle.partitions": str(address_partitions or LOCAL_ADDRESS_PARTITIONS),
             "spark.driver.memory": "2g",
             # Each sort and join begins with its own page. The default is 32 MiB, which few rows do
             # not fill.

@@ -45,23 +45,6 @@ def test_the_master_is_that_of_spark_submit_unless_the_settings_name_one(write, 
 
 
 @pytest.mark.parametrize(
-    ("spark", "partitions"),
-    [
-        ("", "4"),
-        ('master = "spark://head:7077"', "200"),
-        ('master = "local-cluster[2,1,1024]"', "200"),
-        ("address_partitions = 7", "7"),
-        ('master = "yarn"\naddress_partitions = 1000', "1000"),
-        ('address_partitions = 7\nconfig = {"spark.sql.shuffle.partitions" = "9"}', "9"),
-    ],
-)
-def test_addresses_are_compared_in_as_many_partitions_as_the_settings_say(write, spark, partitions):
-    settings = load_settings(write(f"{SERVER}[spark]\n{spark}"), env={})
-    assert settings.spark_config()["spark.sql.shuffle.partitions"] == partitions
-    assert settings.spark_config()["spark.sql.adaptive.enabled"] == "true"
-
-
-@pytest.mark.parametrize(
     ("words", "carried"),
     [
         ("", "never"),

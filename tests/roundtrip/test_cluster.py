@@ -38,7 +38,6 @@ allow_http = true
 max_retries = 1
 [spark]
 master = "{master}"
-address_partitions = 2
 [spark.config]
 "spark.sql.codegen.wholeStage" = "false"
 "spark.sql.codegen.factoryMode" = "NO_CODEGEN"

@@ -54,7 +54,6 @@ def test_timeouts_and_partitions_go_where_lakegc_has_them():
             "lakefs.api.read.timeout_seconds": "300",
             "lakefs.gc.prepare_commits.timeout_seconds": "99",
             "lakefs.gc.range.num_partitions": "64",
-            "lakefs.gc.address.num_partitions": "400",
         }
     )
     server = found.settings.server_options()
@@ -62,7 +61,6 @@ def test_timeouts_and_partitions_go_where_lakegc_has_them():
     assert server.read_timeout == timedelta(seconds=300)
     assert server.prepare_deadline == timedelta(seconds=99)
     assert found.settings.run_options("repo").range_partitions == 64
-    assert found.settings.spark_config()["spark.sql.shuffle.partitions"] == "400"
     assert found.notes == []
 
 
