@@ -8,6 +8,9 @@ a kernel gets whole buckets: plain Arrow tables, in which all rows of a hash are
 Few rows are brought together by the driver, as a single bucket, before Spark would have started.
 The kernel is the same.
 
+A row that gets lost on its way could be the one that keeps an object. So whoever packs, compares or
+works on rows counts them, the counts travel among the rows, and the driver compares them.
+
 Cost: 8 bytes for the hash and what else is in a row, read, sorted, moved and sorted once more. Each
 task sends at most one row to each bucket for every `_ROWS_AT_ONCE` that it read.
 """
@@ -15,7 +18,7 @@ task sends at most one row to each bucket for every `_ROWS_AT_ONCE` that it read
 from __future__ import annotations
 
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_core.errors import IncompleteReadError
 from spark_core.schemas import spark_type
 from spark_core.spark import placement
 from spark_core.spark.session import cores, master_of, surfacing_errors
@@ -53,9 +57,15 @@ _PACKED = pa.schema(
         pa.field("packed", pa.binary(), nullable=False),
     ]
 )
-# Kinds of what kernels send on: a receipt, which is in no bucket, or rows.
-_RECEIPT, _ROWS = 0, 1
+# Kinds of what kernels send on: a receipt, which is in no bucket, or rows. And what is in no bucket
+# and only counted: how many there were of what is named by the keys below.
+_RECEIPT, _ROWS, _TALLY = 0, 1, 2
 _NO_BUCKET = -1
+# Of a source, with its number: its tasks, the rows that they packed, and those that kernels got.
+_TASKS, _WAS_PACKED, _CAME = "tasks", "packed", "came"
+# Of what kernels made: their receipts, and the rows that they sent on.
+_RECEIPTS, _SENT = "receipts", "sent"
+_Tally: TypeAlias = "Counter[str | tuple[str, int]]"
 
 
 def numbers_of(column: pa.ChunkedArray | pa.Array) -> Any:
@@ -115,6 +125,11 @@ class Source(Generic[Task]):
         batches = interleaved(self.tasks, self.read, threads=threads) if self.tasks else ()
         return self.combine(pa.Table.from_batches(batches, self.schema))
 
+    @property
+    def packers(self) -> int:
+        """How many tasks say that they packed rows."""
+        return len(self.tasks)
+
     def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
         """Let executors read the rows, and pack those of each bucket together."""
         return numbers_of_tasks(spark, len(self.tasks)).mapInArrow(
@@ -165,6 +180,11 @@ class JoinedSource:
     def here(self, threads: int) -> pa.Table:
         """Do what `Source.here` does."""
         return self.combine(pa.concat_tables([source.here(threads) for source in self.sources]))
+
+    @property
+    def packers(self) -> int:
+        """As for `Source`."""
+        return sum(source.packers for source in self.sources if source.rows)
 
     def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
         """Do what `Source.packed` does."""
@@ -257,6 +277,7 @@ class Exchange(Generic[Receipt, Written]):
             The receipts of all buckets and those of all work, in no particular order.
 
         Raises:
+            IncompleteReadError: If Spark lost rows between two tasks.
             LakegcError: The error of a task.
         """
         if self.is_for_the_driver:
@@ -292,12 +313,30 @@ class Exchange(Generic[Receipt, Written]):
                 .mapInArrow(partial(_work, self.schema, self.work), columns)
                 .collect()
             )
-        receipts, written = list[Receipt](), list[Written]()
+        found: dict[int, list[Any]] = {_RECEIPT: [], _ROWS: [], _TALLY: []}
         for row in rows:
             # Our own tasks wrote them.
-            receipt = pickle.loads(row["packed"])  # noqa: S301
-            (receipts if row["kind"] == _RECEIPT else written).append(receipt)
-        return receipts, written
+            found[row["kind"]].append(pickle.loads(row["packed"]))  # noqa: S301
+        worked_on = sum(count for count, _ in found[_ROWS])
+        self._require_all(sum(found[_TALLY], Counter()), len(found[_RECEIPT]), worked_on)
+        return found[_RECEIPT], [written for _, written in found[_ROWS]]
+
+    def _require_all(self, tally: _Tally, receipts: int, worked_on: int) -> None:
+        """Refuse if anything got lost between the tasks that made it and those that got it."""
+        pairs = [
+            ("receipts of comparisons", receipts, tally[_RECEIPTS]),
+            ("rows that came out of comparisons", worked_on, tally[_SENT]),
+        ]
+        for kind, (name, source) in enumerate(self.sources.items()):
+            tasks = source.packers if source.rows else 0
+            pairs.append((f"tasks that read `{name}`", tally[_TASKS, kind], tasks))
+            pairs.append((f"rows of `{name}`", tally[_CAME, kind], tally[_WAS_PACKED, kind]))
+        for what, came, wanted in pairs:
+            if came != wanted:
+                raise IncompleteReadError(
+                    f"Spark passed on {came} of {wanted} {what}, and all of them were wanted",
+                    "Run again; if it stays, report it with this text and Spark's version.",
+                )
 
 
 def _buckets_for(rows: int, *, at_once: int) -> int:
@@ -328,8 +367,12 @@ def _in_one_job(spark: SparkSession) -> Iterator[None]:
 def _pack_tasks(source: Source[Any], buckets: int, kind: int, numbers: Batches) -> Batches:
     """Read the rows of tasks, and pack those of each bucket together; runs on an executor."""
     for number in (number for batch in numbers for number in batch.column("id").to_pylist()):
+        tally: _Tally = Counter({(_TASKS, kind): 1})
         for rows in _at_once(source.read(source.tasks[number]), source.schema):
-            yield from _packed(source.combine(rows), buckets, kind)
+            combined = source.combine(rows)
+            tally[_WAS_PACKED, kind] += combined.num_rows
+            yield from _packed(combined, buckets, kind)
+        yield _tally_row(tally)
 
 
 def _at_once(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -390,6 +433,10 @@ def _row(bucket: int, kind: int, packed: bytes) -> pa.RecordBatch:
     return pa.record_batch([[bucket], [kind], [packed]], schema=_PACKED)
 
 
+def _tally_row(tally: _Tally) -> pa.RecordBatch:
+    return _row(_NO_BUCKET, _TALLY, pickle.dumps(tally))
+
+
 def _gathered(
     batches: Iterator[pa.RecordBatch],
 ) -> dict[int, dict[int, list[bytes]]]:
@@ -410,6 +457,8 @@ def _meet(
 ) -> Batches:
     """Let the kernel work on each bucket of a partition; runs on an executor."""
     gathered = _gathered(batches)
+    yield from _passed_on(gathered)
+    tally: _Tally = Counter()
     while gathered:
         _, kinds = gathered.popitem()
         bucket = {
@@ -417,11 +466,17 @@ def _meet(
             for kind, (name, schema) in enumerate(schemas.items())
         }
         for tables in _small_enough(bucket, at_most):
+            tally.update(
+                {(_CAME, kind): rows.num_rows for kind, rows in enumerate(tables.values())}
+            )
             sent = kernel(tables)
+            tally[_RECEIPTS] += 1
             yield _row(_NO_BUCKET, _RECEIPT, pickle.dumps(sent.receipt))
             for number, rows in sent.rows.items():
                 if rows.num_rows:
+                    tally[_SENT] += rows.num_rows
                     yield _row(number, _ROWS, _bytes_of(rows.cast(sent_on)))
+    yield _tally_row(tally)
 
 
 def _small_enough(tables: dict[str, pa.Table], at_most: int) -> Iterator[dict[str, pa.Table]]:
@@ -447,9 +502,15 @@ def _mixed(hashes: Any) -> Any:
 def _work(schema: pa.Schema, work: Callable[[int, pa.Table], Any], batches: Batches) -> Batches:
     """Work on what kernels sent on, and pass on their receipts; runs on an executor."""
     gathered = _gathered(batches)
-    for receipt in gathered.pop(_NO_BUCKET, {}).get(_RECEIPT, ()):
-        yield _row(_NO_BUCKET, _RECEIPT, receipt)
+    yield from _passed_on(gathered)
     while gathered:
         number, kinds = gathered.popitem()
-        done = work(number, _rows_of(kinds[_ROWS], schema))
-        yield _row(_NO_BUCKET, _ROWS, pickle.dumps(done))
+        rows = _rows_of(kinds[_ROWS], schema)
+        yield _row(_NO_BUCKET, _ROWS, pickle.dumps((rows.num_rows, work(number, rows))))
+
+
+def _passed_on(gathered: dict[int, dict[int, list[bytes]]]) -> Batches:
+    """Pass on what is in no bucket: receipts and tallies."""
+    for kind, some in gathered.pop(_NO_BUCKET, {}).items():
+        for packed in some:
+            yield _row(_NO_BUCKET, kind, packed)

@@ -6,8 +6,9 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql.classic.dataframe import DataFrame
 
-from spark_core.errors import CorruptTableError
+from spark_core.errors import CorruptTableError, IncompleteReadError
 from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import Exchange, JoinedSource, Sent, Source, source_of
 
@@ -197,3 +198,33 @@ def test_rows_that_are_held_meet_as_those_that_are_read(spark):
 
 def _rows_of(batches):
     return sum(batch.num_rows for batch in batches)
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "lost", "told"),
+    [
+        (1, "kind = 0 AND bucket = 0", r"passed on \d+ of 600 rows of `listed`"),
+        (1, "kind = 1 AND bucket = 0", r"passed on \d+ of 700 rows of `said`"),
+        (1, "kind = 0", "passed on 0 of 600 rows of `listed`"),
+        (1, "bucket = -1", "passed on 0 of 3 tasks that read `listed`"),
+        (2, "bucket = 0", r"passed on \d+ of 600 rows that came out of comparisons"),
+        (2, "kind = 0", r"passed on 0 of \d+ receipts of comparisons"),
+        (2, "bucket = -1", "passed on 600 of 0 rows that came out of comparisons"),
+    ],
+)
+def test_rows_that_spark_loses_between_two_tasks_end_it(spark, monkeypatch, shuffle, lost, told):
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+    monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)
+    real, shuffles = DataFrame.repartition, []
+
+    def repartition(frame, *wanted):
+        shuffles.append(wanted)
+        if len(shuffles) == shuffle:
+            frame = frame.where(f"NOT ({lost})")
+        return real(frame, *wanted)
+
+    monkeypatch.setattr(DataFrame, "repartition", repartition)
+    some = _hashes(random.Random(7), 1000)
+    with pytest.raises(IncompleteReadError, match=told):
+        _met(some[:600], some[300:], spark)
+    assert len(shuffles) == 2
