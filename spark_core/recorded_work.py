@@ -155,7 +155,8 @@ class Tally:
         parts: What was written down.
         cut: A task ran out of time.
         problem: What ended a task early.
-        lost: Spark lost the tasks, so nobody knows what they did.
+        lost: Nobody knows what became of the objects without an outcome: Spark lost the tasks, or
+            no error of the store but an interrupt, for example, ended the work.
         retried: Another attempt had run before a task.
     """
 
@@ -165,7 +166,7 @@ class Tally:
     named: list[tuple[str, str, str]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     cut: bool = False
-    problem: Exception | None = None
+    problem: BaseException | None = None
     lost: bool = False
     retried: bool = False
 
@@ -233,7 +234,8 @@ def work_on(
 
     Returns:
         What was done. An error of the store ends a task and is part of the tally, so that what was
-        done before it counts.
+        done before it counts. If this process does the work, so is whatever else ends it, such as
+        an interrupt: the caller must raise it.
 
     Raises:
         IncompleteReadError: If not all rows that name objects came, after what was done.
@@ -348,7 +350,8 @@ def _summed(run: Run, objects: Objects, found: Sequence[_Found], tallies: Sequen
 
 
 def _work_here(orders: Orders, gate: Gate, _number: int, rows: pa.Table) -> Tally:
-    return run_task(orders, Task(orders.store, gate, 1, is_retry=False), iter(rows.to_batches()))
+    task = Task(orders.store, gate, 1, is_retry=False)
+    return run_task(orders, task, iter(rows.to_batches()), caught=BaseException)
 
 
 def _work(
@@ -368,8 +371,22 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def run_task(orders: Orders, task: Task, batches: Iterator[pa.RecordBatch]) -> Tally:
-    """Work on the objects of one task; write down their outcomes, even if an error ends it."""
+def run_task(
+    orders: Orders,
+    task: Task,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    caught: type[BaseException] = LakegcError,
+) -> Tally:
+    """Work on the objects of one task; write down their outcomes, even if an error ends it.
+
+    Args:
+        orders: What the driver tells.
+        task: What to work with.
+        batches: The objects.
+        caught: What becomes part of the tally. An executor raises any other error, so that Spark
+            tries the task again; nobody tries again what this process does.
+    """
     tally, waiting, written = Tally(), list[pa.RecordBatch](), 0
 
     def write() -> None:
@@ -384,12 +401,14 @@ def run_task(orders: Orders, task: Task, batches: Iterator[pa.RecordBatch]) -> T
             if tally.done - written >= RECORD_ROWS:
                 write()
                 written = tally.done
-    except LakegcError as problem:
-        tally.problem = problem
+    except caught as problem:
+        tally.problem, tally.lost = problem, not isinstance(problem, LakegcError)
     try:
         write()
-    except LakegcError as problem:
-        tally.problem = tally.problem or problem
+    except caught as problem:
+        # Who interrupts must not be kept from it by an earlier error.
+        if tally.problem is None or not isinstance(problem, Exception):
+            tally.problem = problem
     tally.cut, tally.retried = task.gate.passed, task.is_retry
     return tally
 

@@ -247,10 +247,16 @@ class _BringingBack:
                     except DeadlinePassedError:
                         return
                     lot = batch.slice(begin, _AT_ONCE).to_pylist()
-                    outcomes = zip(lot, pool.map(partial(self._one, task), lot), strict=True)
-                    yield self._as_batch(
-                        [(row, outcome) for row, outcome in outcomes if outcome is not None]
-                    )
+                    answered = list[tuple[dict[str, Any], UndeleteOutcome]]()
+                    outcomes = pool.map(partial(self._one, task), lot)
+                    try:
+                        for row, outcome in zip(lot, outcomes, strict=True):
+                            if outcome is not None:
+                                answered.append((row, outcome))
+                    finally:
+                        # Also if an interrupt ends it: what is back is back.
+                        if answered:
+                            yield self._as_batch(answered)
 
     def _one(self, task: Task, row: dict[str, Any]) -> UndeleteOutcome | None:
         if task.gate.passed:

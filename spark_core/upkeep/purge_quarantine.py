@@ -42,8 +42,8 @@ class Purged:
         size_bytes: ... and their bytes.
         left: Objects that the store did not delete, or that there was no time for; the next purge
             takes them again.
-        unknown: Objects that may be gone: they were sent, or given to Spark, and their outcome is
-            not known.
+        unknown: Objects that may be gone: they were sent, or given to Spark or to work that was
+            interrupted or could not write down what it did, and their outcome is not known.
         strangers: Keys in a run's folder that are no address of an object. No sweep put them there,
             and they stay.
         in_use: Objects that stay because a hold keeps them, or because something refers or may
@@ -139,14 +139,21 @@ class _Purge:
                 # They must also cover a request that is under way.
                 until = needed.began + every - min(run.store.options.retry_timeout, every / 2)
             if self._rest is None:
-                self._rest, self.done.left = "left", self.count
+                self.done.left = self.count
             limit = run.options.max_deletes_per_second
             purging = Purging(kept, run.options.read_threads, limit, needed.hashes)
-            tally = self._recorded(purging, until)
+            self._rest = "unknown"
+            try:
+                tally = self._recorded(purging, until)
+            except LakegcError:
+                # Before anything was done.
+                self._rest = "left"
+                raise
             self.done.add(tally)
+            # What was purged and could not be written down must not be written down as left.
+            if not tally.lost and sum(part.rows for part in tally.parts) == tally.done:
+                self._rest = "left"
             if tally.problem is not None:
-                if tally.lost:
-                    self._rest = "unknown"
                 raise tally.problem
             if self.count and not tally.cut:
                 raise IncompleteReadError(
@@ -185,7 +192,9 @@ class _Purge:
                 self.done.unknown + self.count,
             )
         with suppress(LakegcError, *SPARK_FAILURES):
-            self._recorded(_Noting(self._rest), None)
+            noted = self._recorded(_Noting(self._rest), None)
+            if noted.problem is not None:
+                raise noted.problem
 
 
 def _over(bucket: Mapping[str, pa.Table]) -> pa.Table:

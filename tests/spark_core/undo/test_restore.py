@@ -84,6 +84,27 @@ def test_everything_that_a_sweep_moved_comes_back_and_is_recorded(swept, run):
     assert {key_of(run.key, "data/s/a"), key_of(run.key, "data/s/b")} <= keys(run.store)
 
 
+@pytest.mark.parametrize("ended", [KeyboardInterrupt(), OSError("the disk is gone")], ids=repr)
+def test_a_restore_that_is_interrupted_writes_down_what_is_back(swept, run, monkeypatch, ended):
+    run = replace(run, options=replace(run.options, read_threads=1))
+    copy, tried = run.store.copy, []
+
+    def ending(*arguments):
+        tried.append(arguments)
+        if len(tried) == 2:
+            raise ended
+        copy(*arguments)
+
+    monkeypatch.setattr(run.store, "copy", ending)
+    with pytest.raises(type(ended)) as raised:
+        restore(run)
+    assert [address for address in "abc" if run.store.exists(f"data/s/{address}")] == ["a", "c"]
+    rows = recorded_rows(run.store, lakegc_keys.RESTORES)
+    assert [(row["address"], row["outcome"]) for row in rows] == [("data/s/a", "restored")]
+    if isinstance(ended, OSError):
+        assert "1 objects are known to be back in their places" in str(raised.value.__notes__)
+
+
 def test_what_came_back_can_be_swept_and_brought_back_again(swept, run):
     restore(run)
     assert {one.outcome for one in quarantine.move(run.store, run.key, ["data/s/a"])} == {"deleted"}

@@ -5,13 +5,14 @@ Verdicts, manifests and reports stay, and so does what may be needed.
 
 import io
 import os
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow.parquet as pq
 import pytest
 
-from spark_core import lakegc_keys, report
+from spark_core import lakegc_keys, recorded_work, report
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.lock import lease
 from spark_core.model import RunKey
@@ -519,6 +520,114 @@ def test_a_purge_without_a_record_says_so(run, looked, monkeypatch):
     assert (
         "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
     )
+
+
+def _purge_by_twos(run, monkeypatch, ended, third):
+    """Purge eight objects, two with a request; an error ends the third request.
+
+    Return what was done, and the outcomes in the record, none of which is false.
+    """
+    for name in "abcdefg":
+        run.store.put(quarantine.key_of(_key(2), f"data/s/{name}"), b"1234")
+    _in_quarantine(run)
+    requests, delete = [], run.store.delete
+
+    def ending(keys, **options):
+        if not keys[0].startswith(lakegc_keys.in_quarantine(_key(2))):
+            return delete(keys, **options)
+        requests.append(keys)
+        if len(requests) != 3:
+            return delete(keys, **options)
+        third(delete, keys, options)
+        raise ended
+
+    monkeypatch.setattr(run.store, "delete_batch_size", 2)
+    monkeypatch.setattr(run.store, "delete", ending)
+    done = purge_quarantine.Purged()
+    with pytest.raises(type(ended)), lease.held(run, work="prune") as held:
+        purge_quarantine.purge(run, held, done)
+    assert len(requests) == 3, "nothing is sent after that"
+    rows = [
+        row
+        for batch in run.store.list(done.record)
+        for key in batch["key"].to_pylist()
+        if "/planned/" not in key
+        for row in pq.read_table(io.BytesIO(run.store.read(key))).to_pylist()
+    ]
+    assert len(rows) == len({row["address"] for row in rows}) == 8, "one outcome for each"
+    for row in rows:
+        is_there = run.store.exists(quarantine.key_of(_key(2), row["address"]))
+        assert row["outcome"] != ("purged" if is_there else "left"), row
+    return done, Counter(row["outcome"] for row in rows)
+
+
+@pytest.mark.parametrize("rows", [recorded_work.RECORD_ROWS, 2])
+@pytest.mark.parametrize("ended", [KeyboardInterrupt(), OSError("the disk is gone")], ids=repr)
+def test_a_purge_that_is_interrupted_says_what_is_gone_and_of_nothing_gone_that_it_is_left(
+    run, looked, monkeypatch, ended, rows
+):
+    monkeypatch.setattr(recorded_work, "RECORD_ROWS", rows)
+    done, recorded = _purge_by_twos(
+        run, monkeypatch, ended, lambda delete, keys, options: delete(keys, **options)
+    )
+    assert looked
+    assert (done.objects, done.size_bytes, done.unknown, done.left) == (4, 16, 4, 0)
+    assert recorded == {"purged": 4, "unknown": 4}
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome"),
+    [(KeyboardInterrupt(), "unknown"), (LeaseLostError("before anything is done"), "left")],
+    ids=repr,
+)
+def test_of_what_tasks_may_have_purged_when_an_interrupt_came_nobody_says_that_it_is_left(
+    run, looked, monkeypatch, ended, outcome
+):
+    _in_quarantine(run)
+    rounds, work_on = [], recorded_work.work_on
+
+    def interrupted(*arguments, **options):
+        rounds.append(arguments)
+        if len(rounds) == 1:
+            raise ended
+        return work_on(*arguments, **options)
+
+    monkeypatch.setattr(recorded_work, "work_on", interrupted)
+    done = purge_quarantine.Purged()
+    with pytest.raises(type(ended)), lease.held(run, work="prune") as held:
+        purge_quarantine.purge(run, held, done)
+    assert looked
+    assert done.objects == 0
+    assert {"unknown": done.unknown, "left": done.left} == {"unknown": 0, "left": 0, outcome: 1}
+    (record,) = (
+        key
+        for batch in run.store.list(done.record)
+        for key in batch["key"].to_pylist()
+        if "/planned/" not in key
+    )
+    (row,) = pq.read_table(io.BytesIO(run.store.read(record))).to_pylist()
+    assert row["outcome"] == outcome
+
+
+def test_what_was_purged_and_could_not_be_written_down_is_not_written_down_as_left(
+    run, looked, monkeypatch
+):
+    write, tried, is_deleting = run.store.write_parquet, [], []
+
+    def stumble(key, *rest):
+        if is_deleting:
+            tried.append(key)
+            if len(tried) == 1:
+                raise TransientError("the store is away")
+        return write(key, *rest)
+
+    monkeypatch.setattr(run.store, "write_parquet", stumble)
+    ended = TransientError("HTTP 503")
+    done, recorded = _purge_by_twos(run, monkeypatch, ended, lambda *_: is_deleting.append(True))
+    assert looked
+    assert len(tried) == 2
+    assert (done.objects, done.unknown, done.left) == (4, 4, 0)
+    assert recorded == {"unknown": 8}
 
 
 def _refused(*_arguments):
