@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_core.errors import IncompleteReadError
 from spark_core.schemas import spark_type
 from spark_core.spark import placement
 from spark_core.spark.session import cores, master_of, surfacing_errors
@@ -69,6 +70,7 @@ def run_tasks(
         The receipts, in no particular order.
 
     Raises:
+        IncompleteReadError: If a receipt got lost.
         LakegcError: The error of a task.
     """
     if placement.driver_works(rows):
@@ -76,7 +78,13 @@ def run_tasks(
     if not tasks:
         return []
     numbers = numbers_of_tasks(spark(), len(tasks))
-    return _collected(numbers, partial(_map_tasks, tuple(tasks), work))
+    found = _collected(numbers, partial(_map_tasks, tuple(tasks), work))
+    if len(found) != len(tasks):
+        raise IncompleteReadError(
+            f"Spark brought back the receipts of {len(found)} of {len(tasks)} tasks",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
+    return found
 
 
 def _map_tasks(

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import spark_core
-from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
-from spark_core.spark import tasks
+from spark_core.errors import CorruptTableError, IncompleteReadError, RefusedError, UnsafePlanError
+from spark_core.spark import placement, tasks
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
 from spark_core.spark.tasks import (
     counting,
@@ -125,6 +125,18 @@ def test_interleaved_reading_yields_every_batch_of_every_task():
         for n in batch["n"].to_pylist()
     )
     assert rows == sorted(n for upto in range(40) for n in range(upto))
+
+
+def test_a_receipt_that_spark_loses_ends_it(spark, monkeypatch):
+    collected = tasks._collected
+    monkeypatch.setattr(tasks, "_collected", lambda *some: collected(*some)[1:])
+    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+    with pytest.raises(IncompleteReadError, match="the receipts of 2 of 3 tasks"):
+        tasks.run_tasks(lambda: spark, [1, 2, 3], _nothing, rows=3)
+
+
+def _nothing(_number, _task):
+    return None
 
 
 class EndsBetweenTwoQuestions:
