@@ -9,6 +9,7 @@ import pytest
 from lakegc_dagster.sandbox import gc, merge, objects, refs
 from spark_core import mark, report, sweep
 from spark_core.records.figures import ExpiredFigures
+from spark_core.references.twins.search import NAMED
 from spark_core.run.chain import Mark
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -358,6 +359,16 @@ def test_a_search_that_cannot_ask_says_how_much_waits_and_which_setting_lets_it_
     assert "1 object (4 bytes) waits" in found.summary
     assert "raise twin_calls (to about 1)" in found.summary
     assert report.load(run).waiting == found.summary
+
+
+def test_of_what_waits_the_first_addresses_are_named(place):
+    place.committed(50, "p")
+    waiting = sorted(place.upload(30, "scratch") for _ in range(NAMED + 6))
+    # The last one stands in the staging area.
+    place.upload(29, "scratch", b"other")
+    _, facts = place.plan(twin_calls=0)
+    assert facts["unchecked_objects"] == NAMED + 6
+    assert facts["unchecked_named"] == waiting[:NAMED]
 
 
 def test_what_there_was_no_time_to_ask_about_is_kept_and_the_setting_is_named(place):

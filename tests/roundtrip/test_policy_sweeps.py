@@ -646,9 +646,9 @@ def _failing(*_arguments, **_options):
 
 
 @pytest.mark.deep
-def test_executors_let_go_what_the_driver_lets_go(told, monkeypatch):
+def test_executors_let_go_what_the_driver_lets_go(told):
     """What they make of a plan lies in the folder of the policy, and goes with its table."""
-    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
+    placement.choose_executors(True)
     logs, data = told.committed("main", "logs/a", "data/a")
     told.committed("main", "logs/b")
     one, two = staged(told, "main", "tmp/one", "tmp/two")

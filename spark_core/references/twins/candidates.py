@@ -104,6 +104,18 @@ class Candidates:
         """
         return chosen(self.objects, "address", hashes, self.spark)
 
+    def first_named(self, hashes: Any, count: int) -> tuple[str, ...]:
+        """Return the first addresses of those that have one of some hashes, in order.
+
+        Args:
+            hashes: Hashes of addresses, sorted; many or few.
+            count: How many addresses at most.
+        """
+        if not len(hashes):
+            return ()
+        found = self.objects.each(self.spark, partial(_first_addresses, hashes, count))
+        return tuple(sorted(address for some in found for address in some)[:count])
+
     def halves(self) -> Any:
         """Return the upper half of each hash, sorted and once: 4 bytes for each candidate."""
         found = self.hashes.each(self.spark, _halves)
@@ -140,6 +152,15 @@ def _most(batches: Batches) -> list[tuple[int, int, int]]:
         )
         dishonest = branches[is_dishonest]
         found.append((branches.max(initial=0), dishonest.max(initial=0), len(dishonest)))
+    return found
+
+
+def _first_addresses(hashes: Any, count: int, batches: Batches) -> list[str]:
+    found: list[str] = []
+    for batch in batches:
+        addresses = batch.column("address")
+        some = addresses.filter(pa.array(are_among(hashed(addresses).to_numpy(), hashes)))
+        found = sorted([*found, *some.to_pylist()])[:count]
     return found
 
 

@@ -196,7 +196,7 @@ class _Search:
         read = self._read()
         hashes = sorted_once(numbers_of(read["address_hash"]))
         may_hide, size_bytes = self._may_hide(hashes)
-        kept, unchecked = self.candidates.named(hashes), self.candidates.named(may_hide[:NAMED])
+        kept = self.candidates.named(hashes)
         budget = self.asking.budget
         figures = TwinFigures(
             candidates=self.candidates.objects.rows,
@@ -214,10 +214,10 @@ class _Search:
             are_sizes_said=self.heads.are_sizes_said,
             kept_objects=kept.num_rows,
             kept_bytes=pc.sum(kept["size_bytes"]).as_py() or 0,
-            kept_named=_first(kept),
+            kept_named=tuple(sorted(kept["address"].to_pylist())[:NAMED]),
             unchecked_objects=len(may_hide),
             unchecked_bytes=size_bytes,
-            unchecked_named=_first(unchecked),
+            unchecked_named=self.candidates.first_named(may_hide, NAMED),
         )
         return Answers(read, may_hide, figures)
 
@@ -392,7 +392,3 @@ class _Search:
 
 def _hashes(shown: pa.Table) -> Any:
     return hashed(shown["address"].combine_chunks()).to_numpy()
-
-
-def _first(objects: pa.Table) -> tuple[str, ...]:
-    return tuple(sorted(objects["address"].to_pylist())[:NAMED])
