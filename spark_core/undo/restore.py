@@ -65,8 +65,6 @@ from spark_core.storage.undelete import BringBack, Lost, UndeleteOutcome, brough
 from spark_core.sweep import quarantine
 from spark_core.sweep.deadline import DeadlinePassedError
 
-BACK = ("restored", "already_there")
-
 # Objects between two checks of the time and the lease.
 _AT_ONCE = 500
 # Rounds that bring nothing back before the restore gives up.
