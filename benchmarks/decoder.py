@@ -75,7 +75,6 @@ def read_and_write(tables: list[TableFile]) -> Callable[[], object]:
         "newest": None,
         "why": None,
         "times": 1,
-        "kept_times": 1,
     }
     rows: list[dict[str, Any]] = [
         {

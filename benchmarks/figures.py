@@ -35,7 +35,7 @@ _FIXED = {"range", "metarange", "branches", "commits", "diff", "objects", "statu
 _STEP = re.compile(r"^  (\w+) +([\d,]+) rows\b")
 # The folder of a table of lakegc in a key, and the kind of file: `part`, or what lies beside it.
 _RUN = re.compile(r"\bmark\S* \S+, run (\S+)")
-_PART_OF_A_TABLE = re.compile(r"([a-z]+)/run_id=[^/]+/([a-z_]+)-[^/]+$")
+_PART_OF_A_TABLE = re.compile(r"([a-z]+)/(?:run_id=[^/]+/)?([a-z_]+)-[^/]+$")
 # The unit in which a measure is shown.
 _SECONDS, _BYTES, _COUNT = "s", "MiB", ""
 
@@ -112,16 +112,18 @@ def route_of(method: str, url: str) -> str:
 
 def read_requests(
     lines: Iterable[str],
-) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Add up the requests that `hooks/sitecustomize.py` recorded.
+) -> tuple[Counter[str], Counter[str], Counter[str], Counter[str]]:
+    """Add up what `hooks/sitecustomize.py` recorded.
 
     Returns:
-        Requests to the store by kind, calls to the server by route, and rows that were read from
-        lakegc's own tables, by folder and kind of file.
+        Requests to the store by kind, calls to the server by route, rows that were read from
+        lakegc's own tables, by folder and kind of file, and microseconds of CPU in which a
+        synthetic store made its answers up, by kind of request.
     """
     store: Counter[str] = Counter()
     server: Counter[str] = Counter()
     rows: Counter[str] = Counter()
+    feigned: Counter[str] = Counter()
     for line in lines:
         whom, _, rest = line.rstrip("\n").partition(" ")
         what, _, count = rest.rpartition(" ")
@@ -133,7 +135,9 @@ def read_requests(
         elif whom == "rows":
             found = _PART_OF_A_TABLE.search(what)
             rows["other" if found is None else f"{found[1]}/{found[2]}"] += int(count)
-    return store, server, rows
+        elif whom == "feigned":
+            feigned[what] += int(count)
+    return store, server, rows, feigned
 
 
 def store_log(lines: Iterable[str]) -> dict[str, int]:

@@ -1,10 +1,10 @@
 """Measure a mark (and a sweep) of the case in lakeFS's design document, on synthetic servers.
 
-    # all of it: 20 million objects; 14 GB of disk
+    # all of it: 20 million objects
     python -m benchmarks.large --scratch /scratch
     # a hundredth of it
     python -m benchmarks.large --factor 0.01 --form many --sweep
-    # an optimized mark beside a full one, after a hundredth of the objects changed
+    # a mark with the index beside a clean one, after a hundredth of the objects changed
     python -m benchmarks.large --form many --optimized --scratch /scratch
     # make it, and measure nothing
     python -m benchmarks.large --factor 0.01 --make
@@ -64,14 +64,14 @@ def _optimized(
     )
     if not asked.make:
         serve = partial(large_change.served, directory, expired, latency_ms=asked.latency_api)
-        optimized.measure(measurement, name, case, serve, cpu_share=optimized.LARGE_CPU_SHARE)
+        optimized.measure(measurement, name, case, serve, optimized.large(case.form))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--factor", type=float, default=1.0, help="share of the case (1)")
+    parser.add_argument("--factor", type=float, default=1.0, help="so many times the case (1)")
     parser.add_argument(
         "--form",
         choices=["few", "many"],
@@ -81,7 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--optimized",
         action="store_true",
-        help="compare an optimized mark with a full one, where a hundredth of the objects and "
+        help="compare a mark with the index with a clean one, where a hundredth of the objects and "
         "three commits changed since a mark and its sweep",
     )
     parser.add_argument(

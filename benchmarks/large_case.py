@@ -52,7 +52,7 @@ class Case:
 
     Attributes:
         form: Form of the committed entries, `few` or `many`.
-        factor: Share of the design case, above 0 and up to 1.
+        factor: How many times the design case; below 1 a part of it.
     """
 
     form: Form

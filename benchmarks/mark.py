@@ -5,7 +5,7 @@
     python -m benchmarks.mark --checkout before=../lakegc-before --checkout now=.  # two versions
     python -m benchmarks.mark --store s3://bench/lakegc --server http://127.0.0.1:8000 --slices 3
     python -m benchmarks.mark --objects 505000 --sizes 4 --garbage 3000    # alike by their sizes
-    python -m benchmarks.mark --optimized     # a hundredth changed since a mark: full and optimized
+    python -m benchmarks.mark --optimized     # a hundredth changed: with the index and clean
     python -m benchmarks.mark --latency-s3 40 --latency-api 15 --json now.json --compare before.json
 
 The first run of each version counts the work of Spark and the requests to store and server, and
@@ -61,7 +61,7 @@ def main() -> None:
                 f"\n{name}: {found.expired:,} to go (made in {time.monotonic() - began:.0f} s)"
             )
             if asked.optimized:
-                optimized.measure(measurement, name, shape, serve)
+                optimized.measure(measurement, name, shape, serve, optimized.SMALL)
             else:
                 measurement.case(name, shape, serve)
 
@@ -80,7 +80,7 @@ def _remote(
     server = remote.Server(asked.server.rstrip("/"), *keys)
     there = remote.carried(found, server, asked.store, asked.s3_endpoint)
     if asked.optimized:
-        # The store dates everything today, so base and change are made there.
+        # The store dates everything today, so the first run and the change are made there.
         measurement.collect(partial(remote.served, there), optimized.checkouts()[1])
         there = remote.changed(there, shape.objects)
     return partial(remote.served, there)
@@ -120,7 +120,7 @@ def _arguments() -> argparse.Namespace:
     add(
         "--optimized",
         action="store_true",
-        help="compare an optimized mark with a full one, where a hundredth of the objects and "
+        help="compare a mark with the index with a clean one, where a hundredth of the objects and "
         "three commits changed since a mark and its sweep (135,000 objects in 100 slices, of "
         "which the sweep takes a quarter)",
     )

@@ -53,7 +53,8 @@ class Measured:
             rest that the kernel counted.
         pss_bytes: Proportional memory by kind of process, at the moment of the largest sum.
         most_processes: Largest number of concurrent processes of each kind.
-        lines: Lines of its standard output, each with the seconds since its start.
+        lines: Lines of its standard output, each with the seconds since its start ...
+        line_cpu: ... and the CPU seconds until then, as far as they were seen.
         errors: The end of its standard error.
         load: Load average of the machine at the end.
         watching_seconds: CPU of the measurement itself, not included in the others.
@@ -65,6 +66,7 @@ class Measured:
     pss_bytes: dict[str, int] = field(default_factory=dict)
     most_processes: dict[str, int] = field(default_factory=dict)
     lines: list[tuple[float, str]] = field(default_factory=list)
+    line_cpu: list[float] = field(default_factory=list)
     errors: str = ""
     load: float = 0.0
     watching_seconds: float = 0.0
@@ -175,6 +177,7 @@ class Family:
         self.root: int | None = None
         # Keys are process id and start, because ids are reused.
         self._cpu: dict[tuple[int, int], tuple[str, float]] = {}
+        self._looking = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -195,15 +198,24 @@ class Family:
             seen[kind] += seconds  # type: ignore[assignment]  # a Counter of seconds
         return seen
 
+    def cpu_now(self) -> float:
+        """Return the CPU seconds up to now."""
+        self._look(memory=False)
+        return round(sum(self.cpu_by_kind().values()), 2)
+
     def _watch(self) -> None:
         pause = _LOOK_EVERY_SECONDS
         while not self._ended.wait(pause):
             began = time.thread_time()
-            self._look()
+            self._look(memory=True)
             # Sampling many gigabytes takes time, which must not be taken from the measured command.
             pause = max(_LOOK_EVERY_SECONDS, _PAUSE_PER_LOOK * (time.thread_time() - began))
 
-    def _look(self) -> None:
+    def _look(self, *, memory: bool) -> None:
+        with self._looking:
+            self._look_at_all(memory=memory)
+
+    def _look_at_all(self, *, memory: bool) -> None:
         stats: dict[int, _Stat] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -224,6 +236,8 @@ class Family:
             kind = self._kind(pid, stat)
             self._cpu[pid, stat.began] = (kind, stat.cpu_seconds)
             count[kind] += 1
+            if not memory:
+                continue
             try:
                 pss[kind] += proportional_bytes(Path(f"/proc/{pid}/smaps_rollup").read_text())
             except OSError:
@@ -265,6 +279,7 @@ def run_measured(command: list[str]) -> Measured:
     reader.start()
     for line in process.stdout:
         measured.lines.append((time.monotonic() - began, line.rstrip("\n")))
+        measured.line_cpu.append(family.cpu_now())
     measured.exit_code = process.wait()
     measured.seconds = time.monotonic() - began
     reader.join(timeout=5)

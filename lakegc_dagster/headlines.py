@@ -200,22 +200,21 @@ def escaped(text: str) -> str:
 
 def _listed(manifest: Manifest, _price: float | None) -> Metadata:
     listed = ListedFigures.of(manifest)
-    read = _objects(listed.objects, listed.object_bytes)
     old = _objects(listed.old_objects, listed.old_bytes)
     found: Metadata = {
         "headline": _words(
             f"**{_objects(listed.all_objects, listed.all_bytes)}**",
             "lie under `data/`.",
-            *([] if listed.base is None else [f"{read} were listed."]),
-            f"{old} {'are' if listed.base is None else 'of them are'} old enough.",
+            f"{old} are old enough.",
             *_kind(engine.report.kind_of(manifest)),
             *_inventory_words(listed.inventory),
         ),
         **_amount("listed", listed.all_objects, listed.all_bytes),
     }
-    if listed.base is not None:
-        found["slices_not_listed"] = dg.MetadataValue.int(listed.base.spared_slices)
-        found["base"] = dg.MetadataValue.text(listed.base.run)
+    if listed.index is not None:
+        found["slices_not_listed"] = dg.MetadataValue.int(listed.index.slices)
+        found["objects_taken"] = dg.MetadataValue.int(listed.index.objects)
+        found["index_of_run"] = dg.MetadataValue.text(listed.index.run)
     return found
 
 
@@ -236,18 +235,17 @@ def _staged(manifest: Manifest, _price: float | None) -> Metadata:
 
 def _committed(manifest: Manifest, _price: float | None) -> Metadata:
     figures = CommittedFigures.of(manifest)
-    change = figures.change
-    if change is not None:
-        spared = change.unread_ranges
+    taken = figures.taken
+    if taken.ranges:
+        # Which of their addresses are the same is known once they are compared.
         return {
             "headline": _words(
-                f"**{counted(change.new_ranges, 'range')} came, {change.left_ranges:,} left**",
-                "since the base.",
-                f"{counted(figures.ranges_read, 'range')} were read,",
-                f"{spared:,} were not.",
-                f"{counted(change.looked_up, 'object')} were looked up.",
+                f"**{taken.entries:,} entries of {counted(taken.ranges, 'range')}**",
+                "were taken from the index.",
+                f"{counted(figures.ranges_read, 'range')} were read.",
             ),
-            "ranges_not_read": dg.MetadataValue.int(spared),
+            "ranges_not_read": dg.MetadataValue.int(taken.ranges),
+            "entries_taken": dg.MetadataValue.int(taken.entries),
         }
     return {
         "headline": _words(
@@ -325,7 +323,7 @@ def _kind(kind: Kind | None) -> tuple[str, ...]:
     """Say whether a mark read everything, where it might have read less."""
     if kind is None or not (kind.is_optimized or kind.why_full):
         return ()
-    words = f"from run {kind.base}" if kind.is_optimized else kind.why_full
+    words = f"with the index of run {kind.index}" if kind.is_optimized else kind.why_full
     return (f"{kind.name.capitalize()}: {escaped(words)}.",)
 
 

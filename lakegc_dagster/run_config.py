@@ -9,8 +9,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from spark_core.errors import SettingsError
-from spark_core.model import RunKey
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES
 
 HOUSE_KEEPING = "house_keeping"
@@ -18,7 +16,6 @@ HOUSE_KEEPING = "house_keeping"
 # The assets that take each option as config.
 _ASKED_OF = {
     "full": (NAMESPACE_SLICES.name,),
-    "base": (NAMESPACE_SLICES.name,),
     "reference_mark": (NAMESPACE_SLICES.name, EXPIRED_ADDRESSES.name, DELETION_REPORT.name),
     "take_over": (DELETION_REPORT.name, HOUSE_KEEPING),
 }
@@ -35,11 +32,7 @@ class MarkConfig(dg.Config):
     )
 
     def arguments(self) -> dict[str, Any]:
-        """Return what is asked, as arguments of a run.
-
-        Raises:
-            SettingsError: If what is asked cannot be meant.
-        """
+        """Return what is asked, as arguments of a run."""
         return dict(self.model_dump())
 
 
@@ -49,26 +42,6 @@ class ListingConfig(MarkConfig):
     full: bool = Field(
         default=False,
         description="Read everything, although the settings allow an optimized run.",
-    )
-    base: str | None = Field(
-        default=None,
-        description="Run key of the mark that an optimized run is to begin from. It must be the "
-        "last one that passed; with any other one the run is full and says why.",
-    )
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what is asked; the key of the base is parsed."""
-        if self.full and self.base is not None:
-            raise both_asked()
-        base = None if self.base is None else RunKey.parse(self.base)
-        return {**super().arguments(), "base": base}
-
-
-def both_asked() -> SettingsError:
-    """Make the refusal of a full run that is to begin from another run."""
-    return SettingsError(
-        "a full run begins from no other, and both `full` and `base` were asked for",
-        "Ask for one of them.",
     )
 
 

@@ -11,7 +11,7 @@ from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys, report
 from spark_core.errors import NotFoundError
-from spark_core.explain import Explanation, explain_each, full_run
+from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
@@ -83,13 +83,6 @@ def open_chosen(settings: Settings, repository_id: str, key: RunKey | None) -> R
     if key is None:
         return open_stored(settings, repository_id)
     return open_known(settings, repository_id, key)
-
-
-def open_full(settings: Settings, repository_id: str, key: RunKey | None) -> Run:
-    """Open the run that a person named, else the newest full mark; raises as `open_chosen`."""
-    run = open_chosen(settings, repository_id, key)
-    full = run.key if key is not None else full_run(run)
-    return run if full == run.key else open_run(run.environment, repository_id, full, run.options)
 
 
 def load_report(

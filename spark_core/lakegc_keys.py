@@ -17,7 +17,6 @@ UNCOMMITTED = "uncommitted"
 COMMITS = "commits"
 COMMITTED = "committed"
 RANGES = "ranges"
-LOOKED_UP = "lookedup"
 EXPIRATIONS = "expirations"
 ADDRESSES = "addresses"
 REPORTS = "reports"
@@ -32,6 +31,8 @@ POLICY_DELETIONS = "policydeletions"
 # Folders of the namespace as a whole.
 BRANCHES = f"{ROOT}branches/"
 HOLDS = f"{ROOT}holds/"
+# Ranges and closed slices that were read once: files of all runs.
+INDEX = f"{ROOT}index/"
 LEASE = f"{ROOT}lease/"
 POLICIES = f"{ROOT}policies/"
 # What people confirmed of versions of the policy, beside the versions.
@@ -49,9 +50,11 @@ CLOCK = f"{PROBE}clock"
 
 # Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
 PART = (
-    r"(?:part|_expired|_sketches|_absent|_waiting|_kept|_aside)"
+    r"(?:part|_expired|_sketches|_absent|_waiting|_kept|_aside|_heads)"
     r"-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 )
+# Files of the index: closed slices, metaranges, ranges, and entries of ranges.
+INDEXED = r"(?:slices|gone|trees|ranges|entries)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 SAVED = r"_saved\.json"
 # Names of files that are made anew whenever somebody asks: they do not say that a run is at work.

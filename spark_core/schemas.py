@@ -22,10 +22,10 @@ _NEARLY_DISTINCT = frozenset(
         "address_hash",
         "addresses",
         "checksum",
-        "contents",
-        "entries",
+        "digest",
         "head_path",
         "path",
+        "row",
         "sizes",
     }
 )
@@ -160,34 +160,58 @@ COMMITTED_ADDRESSES = pa.schema(
     ]
 )
 
-# A range of a retained commit, as the optimized run after this one needs it. Key: range_id.
-RETAINED_RANGES = pa.schema(
+# Numbers of rows of another file that do not count any more, sorted.
+LEFT_OUT_ROWS = pa.schema([pa.field("row", pa.int32(), nullable=False)])
+
+# The index: what never changes, and is kept for later runs. A metarange, and its ranges in order.
+INDEXED_TREES = pa.schema(
     [
-        pa.field("range_id", pa.string(), nullable=False),
-        pa.field("count", pa.int64(), nullable=False),
-        pa.field("min_key", pa.binary(), nullable=False),
-        # Number of metaranges of retained commits that have it.
-        pa.field("times", pa.int64(), nullable=False),
-        # Whether a branch head has it, or had it since the last full run.
-        pa.field("is_head", pa.bool_(), nullable=False),
+        pa.field("metarange_id", pa.string(), nullable=False),
+        pa.field("range_ids", pa.list_(pa.field("element", pa.string())), nullable=False),
+        # A sum over the hashes of these ids.
+        pa.field("digest", pa.int64(), nullable=False),
     ]
 )
 
-# What lies in a range, in few bytes. Beside the retained ranges. A range that became a head's may
-# come twice, without contents and with them.
-SKETCHES = pa.schema(
+# A range that was read once, and where its entries lie: `count` rows from a first one on, in the
+# file of that key. Key: range_id.
+INDEXED_RANGES = pa.schema(
     [
         pa.field("range_id", pa.string(), nullable=False),
-        # Whether an entry lies outside data/.
-        pa.field("has_outside", pa.bool_(), nullable=False),
-        # Numbers, sorted, each once, little endian: the addresses' hashes of 64 bits ...
-        pa.field("addresses", pa.binary(), nullable=False),
-        # ... and fingerprints of 32 bits: of the sizes of the entries, and of both together.
-        pa.field("sizes", pa.binary(), nullable=False),
-        pa.field("entries", pa.binary(), nullable=False),
-        # Of a head's range in a store that gives checksums: 64 bits for each address together with
-        # the checksum that its entry gives. Earlier versions do not have the column.
-        pa.field("contents", pa.binary(), nullable=False),
+        # Entries of the range, as its metaranges say.
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("min_key", pa.binary(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("first_row", pa.int64(), nullable=False),
+        # Entries whose address does not lie below data/.
+        pa.field("outside", pa.int64(), nullable=False),
+        # A sum over these rows, which does not depend on their order.
+        pa.field("digest", pa.int64(), nullable=False),
+    ]
+)
+
+# What an entry of a range says, in numbers; the rows of each range follow one another.
+INDEXED_ENTRIES = pa.schema(
+    [
+        # Hash of the object that the entry keeps: see `references.kept_objects`.
+        pa.field("address_hash", pa.int64(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # Hash of the checksum.
+        pa.field("checksum", pa.int64(), nullable=False),
+        # Bits: 1: its address lies below data/; 2: the checksum is an MD5.
+        pa.field("flags", pa.uint8(), nullable=False),
+    ]
+)
+
+# A range of this run whose entries are taken from the index, and what its commits are. It is read
+# by `references.known_ranges`. Key: range_id.
+TAKEN_RANGES = pa.schema(
+    [
+        *INDEXED_RANGES,
+        pa.field("is_head", pa.bool_(), nullable=False),
+        pa.field("is_retained", pa.bool_(), nullable=False),
+        # Row of the newest expired commit that has it; null where a retained commit has it, too.
+        pa.field("newest", pa.int32()),
     ]
 )
 

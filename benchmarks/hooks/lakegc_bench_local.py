@@ -10,6 +10,8 @@ planned store.
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -33,6 +35,14 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 @cache
 def _plan() -> Layers:
     return Layers.read(Path(os.environ["LAKEGC_BENCH_PLAN"]))
+
+
+def _tell(kind: str, began: float) -> None:
+    """Write down the CPU that making an answer up took since an instant of this thread's clock."""
+    spent = round((time.thread_time() - began) * 1e6)
+    note = getattr(sys.modules.get("sitecustomize"), "note", None)
+    if spent and note is not None:
+        note(f"feigned {kind} {spent}\n")
 
 
 def _is_planned(key: str) -> bool:
@@ -62,14 +72,17 @@ class PlannedStore(local.LocalStore):
         for plan, number in [found for name in names if (found := layers.slice_of(name))]:
             first = number * plan.slice_objects
             for start in range(first, first + plan.slice_objects, _BATCH):
+                began = time.thread_time()
                 end = min(start + _BATCH, first + plan.slice_objects)
                 objects = plan.there(np.arange(start, end, dtype=np.int64))
-                for _ in range(0, len(objects), _PAGE):
-                    self.requests["list"] += 1
                 modified = pa.array(plan.times(objects) * 1_000_000, pa.int64()).cast(_INSTANT)
-                yield listing_batch(
+                batch = listing_batch(
                     plan.addresses(objects), pa.array(plan.sizes(objects)), modified
                 )
+                _tell("list", began)
+                for _ in range(0, len(objects), _PAGE):
+                    self.requests["list"] += 1
+                yield batch
 
     def children(self, prefix: str) -> tuple[Any, pa.Table]:
         """List one level; neither the slices nor their folder are on disk."""

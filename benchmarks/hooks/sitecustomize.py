@@ -4,9 +4,10 @@ Python imports a module of this name by itself when its folder is on PYTHONPATH.
 change the results of lakegc. It works with any version that counts its requests to the store in
 `ObjectStore.requests`.
 
-LAKEGC_BENCH_REQUESTS   folder; each process appends `store KIND COUNT`, `server ROUTE 1` and, for
-                        rows that it reads from lakegc's own tables, `rows KEY COUNT` to its own
-                        file there
+LAKEGC_BENCH_REQUESTS   folder; each process appends `store KIND COUNT`, `server ROUTE 1`, for rows
+                        that it reads from lakegc's own tables `rows KEY COUNT`, and for what a
+                        synthetic store takes for itself `feigned KIND MICROSECONDS` to its own file
+                        there
 LAKEGC_BENCH_SERVER     host:port of the server
 LAKEGC_BENCH_STORE_MS   delay before each request to the store
 LAKEGC_BENCH_SERVER_MS  delay before each call to the server
@@ -41,7 +42,8 @@ _SERVER_SECONDS = float(os.environ.get("LAKEGC_BENCH_SERVER_MS", "0")) / 1000
 _opened: dict[int, int] = {}
 
 
-def _note(line: str) -> None:
+def note(line: str) -> None:
+    """Append a line to this process's file, if there is one."""
     if not _FOLDER:
         return
     pid = os.getpid()
@@ -60,7 +62,7 @@ class _Noted(Counter[str]):
         added = count - self.get(kind, 0)
         super().__setitem__(kind, count)
         if added > 0:
-            _note(f"store {kind} {added}\n")
+            note(f"store {kind} {added}\n")
             if _STORE_SECONDS:
                 time.sleep(_STORE_SECONDS)
 
@@ -81,7 +83,7 @@ def _watch_tables(reading: Any) -> None:
     @wraps(read)
     def read_part(store: Any, schema: Any, part: Any, **how: Any) -> Any:
         for batch in read(store, schema, part, **how):
-            _note(f"rows {part.key} {batch.num_rows}\n")
+            note(f"rows {part.key} {batch.num_rows}\n")
             yield batch
 
     reading.read_part = read_part
@@ -92,7 +94,7 @@ def _watch_server(connection: ModuleType) -> None:
 
     def request(self: Any, method: str, url: str, *arguments: Any, **named: Any) -> Any:
         if f"{self.host}:{self.port}" == _SERVER:
-            _note(f"server {method}\t{url} 1\n")
+            note(f"server {method}\t{url} 1\n")
             if _SERVER_SECONDS:
                 time.sleep(_SERVER_SECONDS)
         return send(self, method, url, *arguments, **named)

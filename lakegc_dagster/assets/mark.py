@@ -25,7 +25,7 @@ VERDICT = "verdict"
 def namespace_slices(context: dg.AssetExecutionContext, config: ListingConfig, runs: Runs) -> Draft:
     """Every object under `data/` of the storage namespace, with size and age, slice by slice.
 
-    An optimized run lists only the slices that may have changed since its base.
+    An optimized run takes the objects of closed slices from the index.
     """
     with runs.making(context.partition_key, tables.NAMESPACE_SLICES, config) as run:
         return engine.mark.make(run, tables.NAMESPACE_SLICES, {})

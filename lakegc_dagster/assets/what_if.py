@@ -24,7 +24,7 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     """What would be free if every branch kept 1, 3, 7, ... 90 days, by the listing of a mark.
 
     It costs about as much as a mark, so no nightly job makes it. The page of the run shows
-    the curve from then on. It needs a full run: an optimized one lists only what changed.
+    the curve from then on.
     """
     with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)

@@ -195,20 +195,12 @@ _key = click.option(
 _full = click.option(
     "--full", is_flag=True, help="Read everything, although the settings allow an optimized run."
 )
-_base = click.option(
-    "--base",
-    type=RunKeyType(),
-    metavar="RUN",
-    help="Begin the optimized run from this mark, which must be the last one that passed; with any"
-    " other one the run is full and says why.",
-)
 
 
 @main.command()
 @_repositories
 @_key
 @_full
-@_base
 @take_over_option
 @command_body
 def run(
@@ -216,7 +208,6 @@ def run(
     repositories: Sequence[str],
     key: RunKey | None,
     take_over: RunKey | None,
-    base: RunKey | None,
     *,
     full: bool,
 ) -> int:
@@ -236,7 +227,7 @@ def run(
     def job(settings: Settings, repository_id: str) -> JobName:
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
-    return _launch_each(config, repositories, key, job, take_over=take_over, full=full, base=base)
+    return _launch_each(config, repositories, key, job, take_over=take_over, full=full)
 
 
 @main.command()
@@ -280,7 +271,6 @@ _reference_mark = click.option(
 @_repositories
 @_key
 @_full
-@_base
 @_reference_mark
 @command_body
 def mark(
@@ -288,7 +278,6 @@ def mark(
     repositories: Sequence[str],
     key: RunKey | None,
     reference_mark: str | None,
-    base: RunKey | None,
     *,
     full: bool,
 ) -> int:
@@ -297,15 +286,14 @@ def mark(
     Without names: every repository of the settings. The tables and the report
     are stored under _lakefs/retention/gc/ of each repository.
 
-    A mark reads only what changed since the last mark that passed (setting `optimized`). The
-    first mark, each `full_every`-th and any that is in doubt read everything, and say why.
+    A mark takes what never changes from the index that the last one saved (setting `optimized`).
+    The first mark, each `full_every`-th and any that is in doubt read everything, and say why.
 
     \b
     Examples:
       lakegc mark my-repo
       lakegc mark --config /etc/lakegc.toml
       lakegc mark my-repo --full
-      lakegc mark my-repo --base 2026-11-20T02-00-00Z
       lakegc mark my-repo --reference-mark ft6s0e1ksdufuaulm34g
     """  # noqa: D301 - as above
     if reference_mark is not None and len(repositories) != 1:
@@ -317,7 +305,6 @@ def mark(
         lambda _settings, _repository_id: "mark",
         reference_mark=reference_mark,
         full=full,
-        base=base,
     )
 
 
@@ -509,7 +496,6 @@ def _launch_each(
     reference_mark: str | None = None,
     take_over: RunKey | None = None,
     full: bool = False,
-    base: RunKey | None = None,
     is_known: bool = False,
     changed: Mapping[str, object] | None = None,
 ) -> int:
@@ -530,8 +516,6 @@ def _launch_each(
         jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}
         for repository_id in chosen:
             settings = settings.with_changed(repository_id, **(changed or {}))
-        if base is not None:
-            _require_optimized(settings, chosen, full=full)
         # Before anything is asked, although a run without much to read needs no Java.
         check_java()
         log = OUTPUT.kept_in = settings.dagster_home / LOG_NAME
@@ -553,7 +537,6 @@ def _launch_each(
                 reference_mark=reference_mark,
                 take_over=None if take_over is None else str(take_over),
                 full=full,
-                base=None if base is None else str(base),
             )
             ended.append(one)
             code = max(code, code_of_one)
@@ -593,21 +576,6 @@ def _launch_one(
         shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
     shown.print()
     return Ended.of(repository_id, result, None, time.monotonic() - began), 0
-
-
-def _require_optimized(settings: Settings, chosen: Sequence[str], *, full: bool) -> None:
-    """Refuse a base that no run would begin from."""
-    from lakegc_dagster.run_config import both_asked
-
-    if full:
-        raise both_asked()
-    for repository_id in chosen:
-        if not settings.repository(repository_id).optimized:
-            raise SettingsError(
-                f"--base names the run that an optimized one begins from, and the settings of "
-                f"{repository_id} say `optimized = false`",
-                "Set `optimized = true`, or leave --base out.",
-            )
 
 
 def _show_report(

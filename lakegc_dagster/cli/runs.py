@@ -52,11 +52,11 @@ def runs(
     Without names: every repository of the settings. The states are `unfinished` (the mark has no
     verdict), `refused` (by the checks that are named), `marked`, `sweep unfinished`, `swept in
     part` (the store did not delete everything), `swept`, `restored` (something of it came back) and
-    `unreadable` (a document of the run is damaged). The kind says what the mark read: everything
-    (`full`), or what changed since another run (`optimized`), and whether it lets go only what
-    `policies` name, or only what a `reference mark` names, too. The runs are read from the store,
-    so those of Dagster, of the command line and of spark-submit are all there. Spark does not
-    start.
+    `unreadable` (a document of the run is damaged). The kind says whether the mark read everything
+    (`clean`) or took what never changes from the index (`optimized`), and whether it lets go only
+    what `policies` name, or only what a `reference mark` names, too. The runs are read from the
+    store, so those of Dagster, of the command line and of spark-submit are all there. Spark does
+    not start.
 
     The exit code is 1 if the runs of a repository could not be read.
 
@@ -348,7 +348,7 @@ def _more(each: RepositoryStatus) -> list[str]:
     if each.overdue:
         said.append(f"{each.overdue}.")
     if each.last_mark_why_full:
-        said.append(f"the last good mark was a full one: {each.last_mark_why_full}.")
+        said.append(f"the last good mark was a clean one: {each.last_mark_why_full}.")
     for kind in each.kinds:
         said += _of_kind(kind)
     if each.price_per_gb_month is not None:

@@ -63,7 +63,7 @@ class _Days(click.ParamType[Any]):
     "key",
     type=RunKeyType(),
     metavar="RUN",
-    help="The run whose listing is read, a full one; the newest full one if left out.",
+    help="The run whose listing is read; the newest mark if left out.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @command_body
@@ -81,9 +81,8 @@ def what_if(
     As for a mark, the server lists commits and dumps refs, in files that it keeps.
 
     One pass over the repository's tables answers for all of them, with the listing of the newest
-    full mark; what a sweep has deleted since is not counted. Every number is an upper bound:
-    content that was uploaded again, and that a branch may read unseen, is looked for only by
-    a mark.
+    mark; what a sweep has deleted since is not counted. Every number is an upper bound: content
+    that was uploaded again, and that a branch may read unseen, is looked for only by a mark.
 
     An object counts for the branch whose commits keep it longest under the rules of now.
 
@@ -95,7 +94,7 @@ def what_if(
       lakegc what-if my-repo --days 7,14,28
       lakegc what-if my-repo --rules shorter.json --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster.stored_runs import open_full
+    from lakegc_dagster.stored_runs import open_chosen
     from spark_core import explain
 
     rules = None
@@ -103,7 +102,7 @@ def what_if(
         rules = rules_document.read(rules_file, longest_days=LONGEST_DAYS)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        run = open_full(settings, repository, key)
+        run = open_chosen(settings, repository, key)
         found = explain.what_if(run, days, rules)
         if as_json:
             click.echo(found.to_json())

@@ -152,7 +152,6 @@ def launch(
     reference_mark: str | None = None,
     take_over: str | None = None,
     full: bool = False,
-    base: str | None = None,
 ) -> LaunchResult:
     """Run a job for one partition, with the same assets as the UI.
 
@@ -169,7 +168,6 @@ def launch(
         reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
         take_over: Key of the dead run whose lease may be taken over.
         full: Whether to read everything, although the settings allow an optimized run.
-        base: Key of the run that an optimized one is to begin from; None for the last one.
 
     Returns:
         The outcome; a refusal of the engine is in it, not raised.
@@ -189,7 +187,7 @@ def launch(
         return LaunchResult(False, "", wrong, str(wrong), {}, ())
     definition = build_defs(settings).resolve_job_def(job)
     before = placement.work_so_far()
-    asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full, "base": base}
+    asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full}
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
         origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)

@@ -23,6 +23,11 @@ _SECRET = re.compile(
 )
 _POINTER = re.compile(r"_(env|file)$")
 
+# Settings that there were once, and what to do about them.
+_FORMER = {
+    "max_base_age_days": "what a mark takes from the index does not age. Leave the line out.",
+}
+
 Place = tuple[str | int, ...]
 
 
@@ -109,6 +114,8 @@ def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str
             "(lower-case letters, digits and dashes, 3 to 63 of them), nor a pattern with * and ?."
         )
     where = f"{source.place(loc)}: {_title(loc)}"
+    if kind == "extra_forbidden" and loc[-1] in _FORMER:
+        return f"{where} is not a setting any more: {_FORMER[str(loc[-1])]}"
     if kind == "extra_forbidden":
         names = list(_fields(model, loc[:-1]))
         close = difflib.get_close_matches(str(loc[-1]), names, n=1)

@@ -45,7 +45,7 @@ PATH_LIMITS = (
 _AMOUNTS = ("in_quarantine", "in_other_quarantines", "restored", "looked_for", "found_again")
 # Characters of a value that a difference shows.
 _SHOWN = 200
-_MARK = ("kind", "base", "verdict_of_base")
+_MARK = ("kind", "index", "saved")
 
 
 def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dict[str, Any]:

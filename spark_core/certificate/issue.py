@@ -23,6 +23,7 @@ from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.report.kind import kind_of
 from spark_core.report.past_runs import restored
 from spark_core.run import Run
 from spark_core.storage.after_deletion import AfterDeletion
@@ -164,11 +165,12 @@ def _sources(run: Run, prefix: str | None) -> _Sources:
 
 
 def _mark(run: Run) -> dict[str, str]:
-    """Say whether the mark read everything, or which verdict its proof goes on from."""
-    base = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
-    if base is None:
-        return {"kind": "full"}
-    return {"kind": "optimized", "base": base.run, "verdict_of_base": base.verdict}
+    """Say whether the mark read everything, or from which index it took what never changes."""
+    kind = kind_of(run.load(tables.NAMESPACE_SLICES).manifest).name
+    index = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).index
+    if index is None:
+        return {"kind": kind}
+    return {"kind": kind, "index": index.run, "saved": index.saved}
 
 
 def _read(run: Run, report: StoredTable, wanted: Container[str]) -> _Deleted:

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests
-from spark_core.records.figures import (
-    CommitsFigures,
-    CommittedFigures,
-    ListedFigures,
-    StagedFigures,
-)
+from spark_core.records.figures import CommitsFigures, CommittedFigures, StagedFigures
 from spark_core.run import Run
 
 
@@ -117,30 +112,29 @@ def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: 
         lacking.append("no branch has a head")
     if retained != heads:
         lacking.append(f"{retained} of {heads} heads are retained")
-    for what, wanted, read in (
-        ("metaranges", committed.head_metaranges, committed.head_metaranges_read),
-        ("ranges", committed.head_ranges, committed.head_ranges_read),
+    taken = committed.taken
+    for what, wanted, known in (
+        (
+            "metaranges",
+            committed.head_metaranges,
+            committed.head_metaranges_read + taken.head_metaranges,
+        ),
+        ("ranges", committed.head_ranges, committed.head_ranges_read + taken.head_ranges),
     ):
-        if read != wanted:
+        if known != wanted:
             lacking.append(
-                f"{'only ' if read < wanted else ''}{read} of their {wanted} {what} were read"
+                f"{'only ' if known < wanted else ''}{known} of their {wanted} {what} are known"
             )
-    had = f"{committed.head_metaranges} metaranges and {committed.head_ranges} ranges"
-    base, others = ListedFigures.of(manifests["namespace_slices"]).base, ""
-    if base is None:
-        had = f" with {had}"
-    else:
-        had = f"; {had} of heads were to be read"
-        others = f"; the others are known from run {base.run}"
     return CheckResult(
         "heads_are_readable",
         "committed_addresses",
         not lacking,
-        f"{commits.branches} branches stand on {heads} commits{had}"
+        f"{commits.branches} branches stand on {heads} commits with {committed.head_metaranges} "
+        f"metaranges and {committed.head_ranges} ranges"
         + (
             f", but {', '.join(lacking)}. Mark again under a new run key."
             if lacking
-            else f", all of them read{others}"
+            else f", all of them {_read_or_taken(taken.head_metaranges, taken.head_ranges)}"
         ),
         {
             "branches": commits.branches,
@@ -155,14 +149,27 @@ def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: 
                     "head_ranges_read",
                 )
             },
+            "head_metaranges_taken": taken.head_metaranges,
+            "head_ranges_taken": taken.head_ranges,
         },
         limit="every branch's head, every metarange and range of it",
     )
 
 
+def _read_or_taken(metaranges: int, ranges: int) -> str:
+    """Say where tables were read, by how many were taken from the index."""
+    if not metaranges and not ranges:
+        return "read"
+    return f"read, or taken from the index ({metaranges} metaranges and {ranges} ranges)"
+
+
 def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # noqa: ARG001 - all checks look alike
-    """Every metarange and range of every retained commit was read, entry by entry (safety 5)."""
+    """Every metarange and range of every retained commit was read or taken, each entry (safety 5).
+
+    What is taken from the index was read once: it never changes.
+    """
     figures = CommittedFigures.of(manifests["committed_addresses"])
+    taken = figures.taken
     # A mark of an earlier version did not count the rows. That is a doubt, so it must be made
     # again.
     metaranges, held, rows = (
@@ -171,11 +178,14 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
         figures.metarange_rows_read,
     )
     stored = manifests["committed_addresses"].rows + figures.addresses_left_out
+    known = (
+        figures.metaranges_read + taken.metaranges,
+        figures.ranges_read + taken.ranges,
+        figures.entries_read + taken.entries,
+    )
     passed = (
-        figures.metaranges_read == metaranges
+        known == (metaranges, figures.ranges, figures.entries)
         and held == rows
-        and figures.ranges_read == figures.ranges
-        and figures.entries_read == figures.entries
         and figures.addresses_read == stored
     )
     return CheckResult(
@@ -183,14 +193,11 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
         "committed_addresses",
         passed,
         f"{metaranges} metaranges, {figures.ranges} ranges with {figures.entries} entries"
-        + ("" if figures.change is None else " were to be read")
-        + known_from_base(manifests)
         + (
-            ""
+            f", all of them {_read_or_taken(taken.metaranges, taken.ranges)}"
             if passed
-            else f", of which only {figures.metaranges_read}, {figures.ranges_read} and "
-            f"{figures.entries_read} were read, and {held} of "
-            f"{'unknown' if rows is None else rows} rows of metaranges and {stored} of "
+            else ", of which only {}, {} and {} are known, and ".format(*known)
+            + f"{held} of {'unknown' if rows is None else rows} rows of metaranges and {stored} of "
             f"{figures.addresses_read} addresses came out of it. Mark again under a new run key."
         ),
         {
@@ -203,18 +210,14 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
                 for name in ("ranges", "ranges_read", "entries", "entries_read", "addresses_read")
             },
             "addresses_left_out": figures.addresses_left_out,
+            **{
+                f"{name}_taken": getattr(taken, name)
+                for name in ("metaranges", "ranges", "entries")
+            },
+            "ranges_compared": taken.compared_ranges,
         },
         limit="no metarange, range or entry unread",
     )
-
-
-def known_from_base(manifests: Manifests) -> str:
-    """Say how much an optimized run took over from its base; empty for a full run."""
-    base = ListedFigures.of(manifests["namespace_slices"]).base
-    change = CommittedFigures.of(manifests["committed_addresses"]).change
-    if base is None or change is None:
-        return ""
-    return f"; {change.unread_ranges} more ranges are known from run {base.run}"
 
 
 def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
@@ -222,22 +225,19 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
 
     A fresh repository and one whose last object was removed have no range. A reading that lost the
     ranges has none either. The metarange of each retained commit tells these cases apart: it has
-    the empty id, or it was read and holds no range.
+    the empty id, or it was read, now or for the index, and holds no range.
     """
     commits = CommitsFigures.of(manifests["retained_commits"])
     committed = CommittedFigures.of(manifests["committed_addresses"])
+    taken, ranges = committed.taken, committed.ranges
     wanted, read, empty = (
         commits.metaranges,
-        committed.retained_metaranges_read,
-        committed.empty_metaranges,
+        committed.retained_metaranges_read + taken.retained_metaranges,
+        committed.empty_metaranges + taken.empty_metaranges,
     )
-    # An optimized run reads what changed. The others are counted by the metaranges that have them,
-    # and some of them are read again.
-    ranges = committed.ranges if committed.change is None else committed.change.ranges
     none = ranges == 0
     passed = not none or (
-        committed.change is not None
-        or (committed.retained_metaranges == wanted and read >= wanted and empty >= wanted)
+        committed.retained_metaranges == wanted and read >= wanted and empty >= wanted
     )
     if not none:
         summary = f"the retained commits have {ranges} ranges"
@@ -259,13 +259,11 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
         passed,
         summary,
         {
-            "ranges": committed.ranges,
-            "ranges_known_from_base": 0
-            if committed.change is None
-            else committed.change.known_ranges,
+            "ranges": ranges,
             "metaranges_of_commits": wanted,
             "metaranges_of_ranges": committed.retained_metaranges,
-            "metaranges_read": read,
+            "metaranges_read": committed.retained_metaranges_read,
+            "metaranges_taken": taken.retained_metaranges,
             "empty_metaranges": empty,
         },
         limit="a mark has ranges, or each retained metarange was read and holds none",

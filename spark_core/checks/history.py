@@ -234,11 +234,12 @@ def _last(run: Run, going: str) -> _Past:
 def _marked(run: Run) -> list[RunKey]:
     """Return the runs that may have expired addresses, newest first.
 
-    An optimized mark knows the newer ones than its base, and the base is the baseline.
+    An optimized mark knows those that are newer than the one whose index it takes from, and that
+    one is the baseline.
     """
     if run.is_of_this_process and run.earlier:
         listed = run.load(tables.NAMESPACE_SLICES).manifest
-        if ListedFigures.of(listed).base is not None:
+        if ListedFigures.of(listed).index is not None:
             return run.earlier
     return tables.runs(run.store)
 

@@ -10,7 +10,6 @@ from spark_core.explain.address_or_path import (
     let_go_under,
     not_on_record,
 )
-from spark_core.explain.read_before import full_run
 from spark_core.explain.store_what_if import keep_answer
 from spark_core.explain.what_if import DAYS, WhatIf, what_if
 from spark_core.explain.why import Explanation, Reason, explain, explain_each, instant_in_words
@@ -25,7 +24,6 @@ __all__ = [
     "deleted_addresses",
     "explain",
     "explain_each",
-    "full_run",
     "instant_in_words",
     "keep_answer",
     "let_go_under",

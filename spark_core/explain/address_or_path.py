@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from spark_core.addresses.namespace import AddressType
-from spark_core.errors import AddressError, ChainError, LakegcError, NotFoundError, SettingsError
-from spark_core.explain.read_before import base_of, is_missing, runs_before
-from spark_core.explain.stored_rows import rows_of
+from spark_core.errors import AddressError, LakegcError, NotFoundError, SettingsError
+from spark_core.explain.stored_rows import is_missing, rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.records import tables
 from spark_core.references.expired_entries import UNREADABLE
@@ -151,43 +150,13 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
             at_ref = address_of(run, wanted)
         if at_ref is not None and _of_those_let_go(run, [at_ref]):
             return [at_ref]
-    earlier, unread = _explained_before(run, path)
     try:
         found = let_go_under(run, path)
     except UNREADABLE as problem:
-        # An optimized run explains what is new to it, and that may be nothing.
-        if not (is_missing(problem) and base_of(run) is not None):
-            raise _without_paths(run, wanted, problem) from problem
-        found = []
-    found = list(dict.fromkeys([*found, *earlier]))
-    if not found and unread:
-        raise NotFoundError(
-            f"{wanted}: run {run.key} read only what changed, and the explanations of {unread} "
-            "earlier runs, which may know the path, are pruned (`keep_runs`) or damaged",
-            _by_address(run),
-        )
+        raise _without_paths(run, wanted, problem) from problem
     if not found:
         raise _nothing_there(run, wanted, ref)
     return found
-
-
-def _explained_before(run: Run, path: str) -> tuple[list[str], int]:
-    """Return the objects that an optimized run let go and an earlier run explained under a path.
-
-    An object that nobody deleted is explained by the first run that let it go.
-
-    Returns:
-        Relative addresses; and how many earlier runs have explanations that cannot be read.
-    """
-    named, unread = list[str](), 0
-    # A run whose first manifest cannot be read does not say which runs came before it.
-    with suppress(*UNREADABLE):
-        for earlier in runs_before(run):
-            try:
-                named += let_go_under(earlier, path)
-            except UNREADABLE as problem:
-                unread += not is_missing(problem)
-    return _of_those_let_go(run, list(dict.fromkeys(named))), unread
 
 
 def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
@@ -250,7 +219,7 @@ def not_on_record(run: Run, wanted: str) -> str:
     or that were not explained.
 
     Args:
-        run: A run with explanations, or an optimized one.
+        run: A run with explanations.
         wanted: As for `deleted_addresses`.
 
     Returns:
@@ -261,22 +230,10 @@ def not_on_record(run: Run, wanted: str) -> str:
         return ""
     _, path = _ref_and_path(run, wanted)
     let_go = run.load(tables.EXPIRED_ADDRESSES).manifest.rows
-    is_optimized = base_of(run) is not None
-    try:
-        unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
-        elsewhere = _elsewhere(run, path)
-    except ChainError:
-        if not is_optimized:
-            raise
-        unnamed, elsewhere = let_go, 0
+    unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
+    elsewhere = _elsewhere(run, path)
     clauses = []
-    if unnamed > 0 and is_optimized:
-        # Earlier runs know the paths of some of them.
-        clauses.append(
-            f"{_objects(unnamed)} that run {run.key} let go may have had another path, or have "
-            "none on record"
-        )
-    elif unnamed > 0:
+    if unnamed > 0:
         has = "has" if unnamed == 1 else "have"
         clauses.append(f"{_objects(unnamed)} that run {run.key} let go {has} no path on record")
     if elsewhere:

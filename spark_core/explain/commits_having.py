@@ -131,7 +131,7 @@ def _having(reader: TableReader, hashes: Sequence[int], _number: int, ranges: pa
     wanted = pa.array(hashes, pa.int64())
 
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        entries = resolved(reader.namespace, read_whole(reader, row), is_head=True)
+        entries = resolved(reader.namespace, read_whole(reader, row))
         own = entries.filter(pc.is_in(entries.column("address_hash"), wanted))
         ids = pa.repeat(pa.scalar(row["range_id"]), own.num_rows)
         columns = [ids, own.column("address_hash"), own.column("head_path")]

@@ -10,9 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import hashed
+from spark_core.errors import ChainError, NotFoundError
 from spark_core.records.tables import TableSpec
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
+
+
+def is_missing(problem: Exception) -> bool:
+    """Say whether a table was never made; else it was pruned or is damaged."""
+    return isinstance(problem, ChainError) and isinstance(problem.__cause__, NotFoundError)
 
 
 def rows_of(

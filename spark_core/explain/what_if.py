@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from spark_core import graveler, holds, retention
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
-from spark_core.explain.read_before import require_full
 from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, GroupSums
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import counted
@@ -129,15 +128,14 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     the staged entries of a stored mark. Nothing is changed.
 
     Args:
-        run: A full run with a mark.
+        run: A run with a mark.
         days: Days that every branch would keep, each for itself.
         rules: Other rules, answered exactly.
 
     Raises:
-        ChainError: If the run has no mark, or is an optimized one.
+        ChainError: If the run has no mark.
         CorruptTableError: If a table of lakeFS cannot be read whole.
     """
-    require_full(run)
     asked_at = run.now()
     slices = run.load(tables.NAMESPACE_SLICES)
     prefix = tables_prefix(run)
@@ -369,7 +367,7 @@ def _read_ranges(
     reader: TableReader, schema: pa.Schema, ranges: pa.Table
 ) -> Iterator[pa.RecordBatch]:
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        entries = resolved(reader.namespace, read_whole(reader, row), is_head=True)
+        entries = resolved(reader.namespace, read_whole(reader, row))
         # Of a path that is not UTF-8, the rest is shown.
         paths = entries.column("head_path").to_pylist()
         folders = [path.partition(b"/") for path in paths]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -15,8 +14,7 @@ from spark_core import holds, lakegc_keys
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
-from spark_core.explain.read_before import is_missing, listed_by, runs_before
-from spark_core.explain.stored_rows import rows_of
+from spark_core.explain.stored_rows import is_missing, rows_of
 from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import rule_in_words
@@ -125,8 +123,7 @@ def explain(run: Run, address: str) -> Explanation:
 def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     """Say why objects are kept or may go, or when they were deleted.
 
-    Each table is read once, however many objects are asked about. An optimized run knows all
-    references, but not the objects of all slices. Those are as the last run listed them that did.
+    Each table is read once, however many objects are asked about.
 
     Args:
         run: The run whose tables are read; if its listing lacks an object, the deletion reports of
@@ -138,10 +135,9 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
 
     Raises:
         ChainError: If the run has no mark.
+        NotFoundError: If its tables were pruned.
     """
-    listed = listed_by(run, addresses)
-    found = _looked_up(run, listed)
-    found.update(_as_listed_before(run, [each for each in addresses if each not in found]))
+    found = _looked_up(run, rows_of(run, tables.NAMESPACE_SLICES, addresses))
     return [found.get(address) or _not_listed(run, address) for address in addresses]
 
 
@@ -156,6 +152,13 @@ def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, E
     for address, row in listed.items():
         known, commits = fates.get(address), having.get(address, ())
         if address not in going:
+            if (
+                known is None
+                and otherwise == _REACHED
+                and not (commits or run.store.exists(address))
+            ):
+                found[address] = _as_listed(_vanished(run, address), row)
+                continue
             reasons = _commits(commits) or [otherwise]
             if known is not None:
                 reasons = [_reason(run, known, row)]
@@ -188,53 +191,13 @@ def _as_listed(found: Explanation, row: Mapping[str, Any]) -> Explanation:
     )
 
 
-def _as_listed_before(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
-    """Explain objects that an optimized run did not list, by the last run that listed them.
-
-    The optimized run knows all commits and staged entries. Where it knows nothing of an object,
-    nothing changed: the earlier answer stands.
-    """
-    found: dict[str, Explanation] = {}
-    left = list(addresses)
-    for earlier in runs_before(run) if left else ():
-        try:
-            rows = listed_by(earlier, left)
-        except UNREADABLE:
-            return found | {address: _pruned(run, earlier, address) for address in left}
-        asked = list(rows)
-        having = holders(run, run.load(tables.RETAINED_COMMITS), asked) if asked else {}
-        staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, asked, by_hash=True)
-        held = _held(run, asked)
-        now = {}
-        for address in {**staged, **having}:
-            commits = having.get(address, ())
-            reasons = _commits(commits) or [Reason(Fate.STAGED, Fate.STAGED.sentence)]
-            reasons += [held[address]] if address in held else []
-            now[address] = _kept(run, address, reasons, commits)
-        before = explain_each(earlier, [address for address in asked if address not in now])
-        said = f"run {earlier.key} listed it, and run {run.key}, which read only what changed"
-        for one, also in (
-            *((one, "did not need to") for one in now.values()),
-            *((one, "found nothing new of it") for one in before),
-        ):
-            sentence = f"{one.sentence} ({said}, {also})"
-            found[one.address] = replace(_as_listed(one, rows[one.address]), sentence=sentence)
-        left = [address for address in left if address not in rows]
-    return found
-
-
-def _pruned(run: Run, earlier: Run, address: str) -> Explanation:
-    """Say that nobody knows any more what an optimized run took over."""
-    return Explanation(
-        run.repository.id,
-        address,
-        str(run.key),
-        "unknown",
-        f"run {run.key} read only what changed, and the tables of run {earlier.key}, which may "
-        "have listed the object, were pruned or are damaged; a full mark finds out "
-        f"(`lakegc mark {run.repository.id} --full`)",
-        (),
+def _vanished(run: Run, address: str) -> Explanation:
+    """Explain an object that the run knew from the index alone, and that the store has no more."""
+    sentence = (
+        f"gone from the store: run {run.key} knew it from the index, and no report says who "
+        "deleted it"
     )
+    return Explanation(run.repository.id, address, str(run.key), "gone", sentence, ())
 
 
 def _reason(run: Run, row: Mapping[str, Any], listed: Mapping[str, Any]) -> Reason:
@@ -452,24 +415,7 @@ def _commits(found: Sequence[Holder]) -> list[Reason]:
 
 
 def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the stored explanations of objects that may go; none where none were made.
-
-    What an optimized run let go again is explained by the earlier run that let it go first.
-    """
-    found = _own_explanations(run, addresses)
-    left = [address for address in addresses if address not in found]
-    # A run whose first manifest cannot be read tells no more than its own explanations.
-    with suppress(*UNREADABLE):
-        for earlier in runs_before(run) if left else ():
-            rows = _own_explanations(earlier, left)
-            for row in rows.values():
-                row["explanation"] = f"{row['explanation']} (explained by run {earlier.key})"
-            found |= rows
-            left = [address for address in left if address not in rows]
-    return found
-
-
-def _own_explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the stored explanations of objects that may go; none where none were made."""
     try:
         return rows_of(run, tables.EXPLANATIONS, addresses)
     except UNREADABLE:

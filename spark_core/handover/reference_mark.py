@@ -28,7 +28,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
 from spark_core.records import tables
-from spark_core.records.figures import ListedFigures, StagedFigures
+from spark_core.records.figures import StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.reference_job import marks
@@ -271,9 +271,7 @@ def _append(
 
 def _first_slice(run: Run, slices: StoredTable) -> str:
     least = slices.source(["slice"]).each(lambda: run.spark, _least_slice)
-    found = [name for name in least if name]
-    # An optimized run may have listed nothing at all, where nothing is new.
-    return min(found, default=ListedFigures.of(slices.manifest).last_slice or "")
+    return min((name for name in least if name), default="")
 
 
 def _least_slice(batches: Batches) -> str:

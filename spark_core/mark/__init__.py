@@ -13,9 +13,7 @@ import pyarrow as pa
 
 from spark_core.mark.committed import committed_addresses
 from spark_core.mark.expired import expired_addresses
-from spark_core.mark.since_base.committed import committed_since
 from spark_core.mark.slices import namespace_slices
-from spark_core.optimized import base
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
@@ -37,11 +35,8 @@ __all__ = [
 
 
 def _committed(run: Run, commits: StoredTable) -> Draft:
-    begun_from = base.of(run)
     with telling_who_needs(run, lambda: pa.Table.from_batches(commits.batches())):
-        if begun_from is None:
-            return committed_addresses(run, commits)
-        return committed_since(run, commits, begun_from)
+        return committed_addresses(run, commits)
 
 
 _MAKERS: Mapping[TableSpec, Callable[..., Draft]] = {

@@ -1,11 +1,8 @@
-"""What meets in the decision: listed objects, and what refers to them, read with their hashes.
-
-Optimized runs first leave out the references that meet no listed object.
-"""
+"""What meets in the decision: listed objects, and what refers to them, read with their hashes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,17 +12,16 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.fates.deciding import OF_STANDING
 from spark_core.holds import Holds
-from spark_core.optimized.listing import Comparable, Listing
+from spark_core.index.entries import IN_DATA
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
+from spark_core.references.known_ranges import EXPIRED as IN_EXPIRED
+from spark_core.references.known_ranges import HEAD, RETAINED, TakenRanges
 from spark_core.run import Run
-from spark_core.spark import placement
-from spark_core.spark.exchange import AnySource, Source, numbers_of
-from spark_core.spark.tasks import run_tasks
+from spark_core.spark.exchange import AnySource, Batches, JoinedSource, Source, numbers_of
 from spark_core.storage import ObjectStore
 
 # Bits for what references say of a hash: a commit or a staged entry refers to it, a branch or a
@@ -70,25 +66,20 @@ NAMED = pa.schema([pa.field("address_hash", pa.int64(), nullable=False), *NAMING
 _ROWS_OF_A_TASK = 250_000
 
 
-def listed_of(run: Run, listing: Listing, held: Holds) -> AnySource:
-    """Return the listed objects: columns of `LISTED`."""
-    tasks = list(enumerate(_together(list(enumerate(listing.parts)))))
-    return Source(LISTED, tasks, listing.rows, partial(_read_listed, run.store, held))
+def listed_of(run: Run, slices: StoredTable, held: Holds) -> AnySource:
+    """Return the listed objects, those of table 1: columns of `LISTED`."""
+    parts = slices.manifest.parts
+    tasks = list(enumerate(_together(list(enumerate(parts)))))
+    return Source(LISTED, tasks, slices.manifest.rows, partial(_read_listed, run.store, held))
 
 
-def references_of(
-    run: Run, listing: Listing, staged: StoredTable, committed: StoredTable
-) -> tuple[AnySource, int, int]:
+def references_of(run: Run, staged: StoredTable, committed: StoredTable) -> AnySource:
     """Return what refers to objects: columns of `REFERENCES`.
 
     Args:
         run: The run.
-        listing: The listed objects.
         staged: Table 2.
-        committed: Table 4.
-
-    Returns:
-        The references, their number, and how many of them were left out.
+        committed: Table 4; what it took from the index is among them.
     """
     parts = [
         *[("staged", part) for part in staged.manifest.parts],
@@ -96,71 +87,41 @@ def references_of(
         *[("expired", part) for part in committed.manifest.beside],
     ]
     rows = sum(part.rows for _, part in parts)
-    read = partial(_read_references, run.store, listing.comparable)
+    read = partial(_read_references, run.store)
     known = Source(REFERENCES, _together(parts), rows, read, combined)
-    is_much = not placement.driver_works(listing.rows + rows)
-    if is_much and listing.comparable is not None and _are_held(listing, parts):
-        # Most of what is staged lies in slices that were not listed.
-        meeting, left_out = _meeting(run, known, listing.parts)
-        return meeting, rows, left_out
-    return known, rows, 0
+    taken = TakenRanges.of(run, committed)
+    if taken.is_empty:
+        return known
+    entries = taken.entries(HEAD, RETAINED, IN_EXPIRED, compares=True)
+    return JoinedSource([known, entries.through(REFERENCES, _of_taken, combined)])
 
 
-def _are_held(listing: Listing, references: Sequence[tuple[str, Part]]) -> bool:
-    """Say whether the driver may hold the hashes of a listing, and of what may meet them."""
-    unstaged = sum(part.rows for kind, part in references if kind != "staged")
-    return placement.driver_works(listing.rows + unstaged)
+# What an entry that was taken from the index says, by the commits of its range.
+_BITS_OF_KINDS = {HEAD: BY_COMMIT | LIVE, RETAINED: BY_COMMIT, IN_EXPIRED: EXPIRED}
 
 
-def _meeting(run: Run, references: Source[Any], parts: Sequence[Part]) -> tuple[Source[Any], int]:
-    """Read the references that have the hash of a listed object, or that count as live.
-
-    The others decide nothing, and are only counted.
-
-    Args:
-        run: The run.
-        references: How they are read.
-        parts: Files of the listed objects; their hashes travel with each task.
-
-    Returns:
-        Those references, and how many others were left out.
-    """
-    wanted = columns_of(schemas.NAMESPACE_SLICES, "address_hash")
-    hashes = [
-        batch.column("address_hash").to_numpy()
-        for part in parts
-        for batch in reading.read_part(run.store, wanted, part)
-    ]
-    listed = sorted_once(np.concatenate([np.empty(0, np.int64), *hashes]))
-    found = run_tasks(
-        lambda: run.spark,
-        references.tasks,
-        partial(_meet, references.read, listed),
-        rows=references.rows,
-    )
-    tables = [table for table, _ in found]
-    rows = sum(table.num_rows for table in tables)
-    meeting = Source(REFERENCES, tables, rows, _batches_of, combined)
-    return meeting, sum(count for _, count in found)
-
-
-def _batches_of(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    yield from rows.to_batches()
-
-
-def _meet(
-    read: Callable[[Sequence[tuple[str, Part]]], Iterator[pa.RecordBatch]],
-    hashes: Any,
-    _number: int,
-    parts: Sequence[tuple[str, Part]],
-) -> tuple[pa.Table, int]:
-    found, left_out = list[pa.RecordBatch](), 0
-    for batch in read(parts):
-        is_live = batch.column("bits").to_numpy() & LIVE != 0
-        meets = is_live | are_among(batch.column("address_hash").to_numpy(), hashes)
-        found.append(batch.filter(pa.array(meets)))
-        left_out += batch.num_rows - found[-1].num_rows
-    return pa.Table.from_batches(found, REFERENCES), left_out
+def _of_taken(batches: Batches) -> Batches:
+    """Return what entries of the index say: columns of `REFERENCES`, a row for each."""
+    for batch in batches:
+        kinds, flags, sizes = (
+            numbers_of(batch.column(name)) for name in ("kind", "flags", "size_bytes")
+        )
+        bits = np.zeros(batch.num_rows, np.int32)
+        for kind, says in _BITS_OF_KINDS.items():
+            bits[kinds == kind] = says
+        bits[flags & IN_DATA == 0] &= ~LIVE
+        # Expired commits have no say in sizes.
+        is_silent = bits & BY_COMMIT == 0
+        yield pa.record_batch(
+            [
+                batch.column("address_hash"),
+                bits,
+                np.where(is_silent, _SIZES.max, sizes),
+                np.where(is_silent, _SIZES.min, sizes),
+                np.ones(batch.num_rows, np.int64),
+            ],
+            schema=REFERENCES,
+        )
 
 
 def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -206,18 +167,12 @@ def _read_listed(
             )
 
 
-def _read_references(
-    store: ObjectStore, comparable: Comparable | None, parts: Sequence[tuple[str, Part]]
-) -> Iterator[pa.RecordBatch]:
+def _read_references(store: ObjectStore, parts: Sequence[tuple[str, Part]]) -> Batches:
     """Read references: columns of `REFERENCES`, a row for each."""
-    wanted = {
+    wanted: Mapping[str, pa.Schema] = {
         "staged": columns_of(schemas.UNCOMMITTED_ADDRESSES, "address", "address_hash"),
         "committed": columns_of(
-            schemas.COMMITTED_ADDRESSES,
-            *(() if comparable is None else ("address",)),
-            "address_hash",
-            "size_bytes",
-            "is_live",
+            schemas.COMMITTED_ADDRESSES, "address_hash", "size_bytes", "is_live"
         ),
         "expired": columns_of(schemas.COMMITTED_ADDRESSES, "address_hash"),
     }
@@ -225,19 +180,17 @@ def _read_references(
         for batch in reading.read_part(store, wanted[kind], part):
             sizes = pa.nulls(batch.num_rows, pa.int64())
             if kind == "committed":
-                is_live = _compared(comparable, batch, batch.column("is_live"))
-                bits = pc.if_else(is_live, BY_COMMIT | LIVE, BY_COMMIT).cast(pa.int32())
+                bits = pc.if_else(batch.column("is_live"), BY_COMMIT | LIVE, BY_COMMIT)
                 sizes = batch.column("size_bytes")
             elif kind == "staged":
                 in_data = pc.starts_with(batch.column("address"), "data/")
-                in_data = _compared(comparable, batch, in_data)
-                bits = pc.if_else(in_data, BY_STAGED | LIVE, BY_STAGED).cast(pa.int32())
+                bits = pc.if_else(in_data, BY_STAGED | LIVE, BY_STAGED)
             else:
                 bits = _same(EXPIRED, batch)
             yield pa.record_batch(
                 [
                     batch.column("address_hash"),
-                    bits,
+                    bits.cast(pa.int32()),
                     sizes.fill_null(_SIZES.max),
                     sizes.fill_null(_SIZES.min),
                     pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows),
@@ -248,15 +201,6 @@ def _read_references(
 
 def _same(number: int, batch: pa.RecordBatch) -> pa.Int32Array:
     return pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
-
-
-def _compared(
-    comparable: Comparable | None, batch: pa.RecordBatch, is_live: pa.BooleanArray
-) -> pa.BooleanArray:
-    """Leave out the references whose objects the listing need not have."""
-    if comparable is None:
-        return is_live
-    return pc.and_(is_live, comparable.mask(batch.column("address"), batch.column("address_hash")))
 
 
 def columns_of(schema: pa.Schema, *names: str) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""What a full mark names although an earlier sweep reported it deleted.
+"""What a clean mark names although an earlier sweep reported it deleted.
 
 Such an object is still there: the store answers "deleted" and keeps it, or somebody brought it back
 past lakegc. It decides nothing. The figure says so to people, and keeps totals from counting an
@@ -48,14 +48,14 @@ _EXPIRED = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("addres
 
 
 def deleted_before(run: Run, expired: Sequence[Part]) -> AmountFigures | None:
-    """Count what a mark names and a sweep since the last full one, that one included, deleted.
+    """Count what a mark names and a sweep since the last clean one, that one included, deleted.
 
-    What a restore brought back is not counted. Each full mark compares, so an object that stays is
+    What a restore brought back is not counted. Each clean mark compares, so an object that stays is
     found by the first one after each sweep. It costs three small reads for each of those sweeps,
     and one pass over their reports.
 
     Args:
-        run: A full run.
+        run: A clean run.
         expired: Files of its table 5.
 
     Returns:
@@ -71,7 +71,7 @@ def deleted_before(run: Run, expired: Sequence[Part]) -> AmountFigures | None:
 
 
 def _named_again(run: Run, expired: Sequence[Part]) -> tuple[int, int]:
-    sweeps = list(_sweeps_since_last_full(run))
+    sweeps = list(_sweeps_since_last_clean(run))
     if not sweeps:
         return 0, 0
     outcomes = [
@@ -89,7 +89,7 @@ def _named_again(run: Run, expired: Sequence[Part]) -> tuple[int, int]:
     return sum(objects for objects, _ in found), sum(size_bytes for _, size_bytes in found)
 
 
-def _sweeps_since_last_full(run: Run) -> Iterator[tuple[RunKey, StoredTable]]:
+def _sweeps_since_last_clean(run: Run) -> Iterator[tuple[RunKey, StoredTable]]:
     for key in tables.runs(run.store, tables.DELETION_REPORT.folder):
         if key >= run.key:
             continue
@@ -108,8 +108,8 @@ def _took_everything(run: Run, key: RunKey) -> bool:
     """Say whether a run read the whole namespace, and let go whatever nothing reaches."""
     listed = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
     expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
-    is_full = ListedFigures.of(listed).base is None
-    return is_full and ExpiredFigures.of(expired).collects == "all"
+    is_optimized = ListedFigures.of(listed).is_optimized
+    return not is_optimized and ExpiredFigures.of(expired).collects == "all"
 
 
 def _restored(run: Run, key: RunKey, at_most: int) -> list[Source[str]]:

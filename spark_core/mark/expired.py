@@ -12,28 +12,28 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from spark_core import holds, schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
+from spark_core.index.choosing import saves
 from spark_core.mark import explanations, fates, inventory
+from spark_core.mark.audit import audit
+from spark_core.mark.brought_back import only_in_expired_commits
 from spark_core.mark.compared import NAMED
 from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fate_rows import Decided, Targets
 from spark_core.mark.fates import Answers, Inputs, Words
+from spark_core.mark.index_compared import compared_with_index
 from spark_core.mark.missing import Missing, missing_of, written_since
-from spark_core.mark.since_base.audit import audit
-from spark_core.mark.since_base.brought_back import only_in_expired_commits
-from spark_core.mark.since_base.save import save
-from spark_core.optimized import base
-from spark_core.optimized.base import saves
-from spark_core.optimized.listing import Listing, of_mark
+from spark_core.mark.save import save
+from spark_core.mark.seen_again import Seen, seen_again
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
-    AmountFigures,
     CommitsFigures,
     CommittedFigures,
     ExpiredFigures,
@@ -45,20 +45,17 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
 from spark_core.references import policy_rows, twins
-from spark_core.references.expired_entries import said_of
+from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
+from spark_core.references.known_ranges import Alike, said_of
 from spark_core.references.ranges import TableReader, entries_of_heads
 from spark_core.references.sizes import (
     ADDRESSES,
-    ENTRIES,
-    LISTED,
     NONE_ABSENT,
     SIZES,
     HeadEntries,
     absent,
     are_sizes_stated,
-    compared,
-    of_heads,
 )
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
@@ -68,8 +65,8 @@ ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
 UNREACHABLE = "in no retained commit, and not staged"
 
-# What heads and staged entries reach.
-_LIVE = pa.schema([schemas.COMMITTED_ADDRESSES.field(name) for name in ("address_hash", "address")])
+_SIZES = pa.schema([schemas.EXPIRED_ADDRESSES.field("size_bytes")])
+_CONTENTS = pa.schema([*_SIZES, schemas.NAMESPACE_SLICES.field("checksum")])
 
 
 def expired_addresses(run: Run, mark: Mark) -> Draft:
@@ -116,19 +113,8 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
     made = writing.removed_on_failure(targets.expired, write)
     figures = made.figures
-    begun_from = ListedFigures.of(mark.slices.manifest).base
-    if begun_from is not None:
-        live = max(begun_from.live_objects, figures.live_objects)
-        figures = replace(figures, live_objects=live)
     if saves(run):
-        digest = save(
-            run,
-            mark.all,
-            figures,
-            expired=writing.parts_of(made.decided.expired),
-            fates=made.fates.manifest.parts,
-        )
-        figures = replace(figures, saved=digest)
+        figures = replace(figures, saved=save(run, mark))
     return Draft(
         tables.EXPIRED_ADDRESSES,
         Written(attempt, made.decided.expired, is_all=True),
@@ -161,10 +147,10 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
     named, by_policy = _reference_addresses(run, mark.slices), policy_rows.of_mark(run, mark.all)
     had_none = not CommitsFigures.of(mark.commits.manifest).holds
     held = holds.load(run.store, was_empty=had_none)
-    words, listing = _words(mark), of_mark(run, mark.slices, mark.committed)
+    words = _words(mark)
     decided = fates.decide(
         run,
-        listing,
+        mark.slices,
         mark.uncommitted,
         mark.committed,
         inputs=Inputs(
@@ -176,15 +162,16 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
         targets=targets,
         words=words,
     )
-    missing = missing_of(run, mark, listing, decided.missing)
-    heads, figures = _compared(run, mark, listing, decided, missing)
+    seen = seen_again(run, decided, targets)
+    decided = seen.decided
+    missing = missing_of(run, mark, decided.missing)
     found = twins.NONE
     # If no object is left to go, none can be the twin of an entry.
-    if heads is not None and decided.waiting_parts:
+    if decided.waiting_parts:
         found = _twins(
             run,
             mark,
-            heads,
+            _heads(run, mark, missing, seen, by_policy=by_policy is not None),
             fates.source_of_waiting(run, decided),
             staged_names=None if by_policy is None else by_policy.staged_names(run),
             # What a policy names has entries of heads as well, which need not say the same.
@@ -210,9 +197,9 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
     decided.sums.explain(explained.named)
     more = {
         **missing.figures,
-        **figures,
         **explained.figures,
-        **_history(run, mark, listing, expired),
+        **seen.figures,
+        **_history(run, mark, expired),
     }
     if by_policy is not None:
         more["policy"] = by_policy.figures(decided.taken.figures)
@@ -227,7 +214,6 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
                 for fate in Fate
                 if decided.objects[fate]
             },
-            not_read=_not_read(ListedFigures.of(mark.slices.manifest), decided),
             policy_only=None if run.options.collects != "policies" else True,
             holds=held.figures,
             reasons_complete=words.otherwise != UNREACHABLE,
@@ -241,25 +227,16 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
     )
 
 
-def _history(run: Run, mark: Mark, listing: Listing, expired: Sequence[Part]) -> Mapping[str, Any]:
-    """Compare a full run with what optimized runs and sweeps before it did."""
-    if listing.comparable is not None:
+def _history(run: Run, mark: Mark, expired: Sequence[Part]) -> Mapping[str, Any]:
+    """Compare a clean run with what optimized runs and sweeps before it did."""
+    if ListedFigures.of(mark.slices.manifest).index is not None:
         return {}
     only_expired = partial(only_in_expired_commits, run, mark.commits)
     return {
         "audit": audit(run, mark.uncommitted, mark.committed, expired, only_expired),
+        "compared": compared_with_index(run, mark.slices),
         "deleted_before": deleted_before(run, expired),
     }
-
-
-def _not_read(listed: ListedFigures, decided: Decided) -> AmountFigures | None:
-    """Return what an optimized run left to the decision of the one that it begins from."""
-    if listed.base is None:
-        return None
-    return AmountFigures(
-        objects=max(0, listed.all_objects - sum(decided.objects.values())),
-        bytes=max(0, listed.all_bytes - sum(decided.size_bytes.values())),
-    )
 
 
 def _due(batches: Batches) -> Batches:
@@ -313,97 +290,64 @@ def _words(mark: Mark) -> Words:
     return Words(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
 
 
-def _compared(
-    run: Run, mark: Mark, listing: Listing, decided: Decided, missing: Missing
-) -> tuple[HeadEntries | None, Mapping[str, Any]]:
-    """Compare the entries of heads with the store.
-
-    Returns:
-        The entries (None if nobody asks for them), and figures by name.
-    """
-    compares = saves(run) and run.store.tells_content
-    if not (compares or decided.waiting_parts):
-        return None, {}
-    is_said = decided.other_sizes > 0 or _sizes_were_said(run)
-    heads = _heads(run, mark, listing, missing, are_sizes_said=is_said)
-    if not compares:
-        return heads, {}
-    is_taken = bool(missing.figures.get("missing_by_policy"))
-    heads, agree = _checksums_compared(heads, is_taken=is_taken)
-    return heads, {"checksums_agree": agree}
-
-
-def _checksums_compared(heads: HeadEntries, *, is_taken: bool) -> tuple[HeadEntries, bool]:
-    """Compare the checksums that entries of heads give with those of their objects.
-
-    The run after this one compares only what is new then. So an entry without an object does not
-    agree: nobody would compare it, should its object come back.
-
-    Args:
-        heads: The entries.
-        is_taken: Whether a policy took the object of any.
-
-    Returns:
-        The entries with what was found, and whether each has an object, was compared with it by
-        this run or those that it began from, and gives its checksum.
-    """
-    if not heads.are_compared:
-        return heads, False
-    found = compared(heads)
-    agree = not (found.are_checksums_said or found.any_absent or is_taken)
-    return replace(heads, are_checksums_said=found.are_checksums_said), agree
-
-
-def _heads(
-    run: Run,
-    mark: Mark,
-    listed: Listing,
-    missing: Missing,
-    *,
-    are_sizes_said: bool,
-) -> HeadEntries:
+def _heads(run: Run, mark: Mark, missing: Missing, seen: Seen, *, by_policy: bool) -> HeadEntries:
     """Compare the entries of heads with the store; objects written since are not missing.
 
     Args:
         run: The run.
         mark: Tables 1 to 4.
-        listed: The objects that were listed.
         missing: What heads reach without a listed object.
-        are_sizes_said: Whether an entry is known to give another size than its object has.
+        seen: The decision, of which what waits may hide, and what was written over.
+        by_policy: Whether a policy names what heads have. Then all entries of heads are read, as
+            they must agree on a path.
     """
-    lost, later = NONE_ABSENT, missing.later
-    entries: AnySource
+    decided, lost, later = seen.decided, NONE_ABSENT, missing.later
     if missing.stored is not None:
         entries = reading.source_of_parts(run.store, ADDRESSES, missing.stored.manifest.parts)
         if later is None:
-            later = written_since(run, listed, mark.slices.manifest.reading_began, entries)
+            later = written_since(run, mark.slices, mark.slices.manifest.reading_began, entries)
         lost = absent(lambda: run.spark, entries, source_of(later, ADDRESSES))
-
-    def rows() -> AnySource:
-        return reading.source_of_parts(run.store, ENTRIES, mark.committed.manifest.parts)
-
+    # What the index says of an object that was written over speaks for nobody.
+    others = [
+        source_of(rows, SIZES)
+        for rows in (later, seen.changed)
+        if rows is not None and rows.num_rows
+    ]
+    heads = HeadsOfMark(
+        run,
+        mark.slices,
+        mark.committed,
+        (lambda: None) if by_policy else partial(_sizes, run, decided),
+        lost,
+        partial(_alike, run, decided),
+        later=JoinedSource(others) if others else None,
+    )
+    are_sizes_said = decided.other_sizes > 0
     if later is not None and not are_sizes_said:
-        entries = rows().through(ENTRIES, of_heads)
-        are_sizes_said = are_sizes_stated(lambda: run.spark, source_of(later, SIZES), entries)
-
-    def listing() -> AnySource:
-        found = reading.source_of_parts(run.store, LISTED, listed.parts)
-        return found if later is None else JoinedSource([found, source_of(later, LISTED)])
-
+        are_sizes_said = are_sizes_stated(lambda: run.spark, source_of(later, SIZES), heads.sized())
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.
     outside = committed.heads_outside
     any_outside = (committed.addresses_read if outside is None else outside) > 0
-    return HeadEntries(
-        lambda: run.spark,
-        rows,
-        lost,
-        are_sizes_said,
-        listing,
-        any_outside=any_outside,
-        are_compared=committed.change is None or committed.change.compares_checksums,
-        least=0 if committed.change is None else committed.change.head_entries,
-    )
+    return heads.entries(are_sizes_said=are_sizes_said, any_outside=any_outside)
+
+
+def _alike(run: Run, decided: Decided) -> Alike:
+    """Return what chooses entries that may have the content of what waits."""
+    waiting = reading.source_of_parts(run.store, _CONTENTS, decided.waiting_parts)
+    return Alike.together(waiting.each(lambda: run.spark, Alike.of))
+
+
+def _sizes(run: Run, decided: Decided) -> Any:
+    """Return the sizes of what waits, sorted and once."""
+    waiting = reading.source_of_parts(run.store, _SIZES, decided.waiting_parts)
+    found = waiting.each(lambda: run.spark, _sizes_in)
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def _sizes_in(batches: Batches) -> Any:
+    sizes = [batch.column("size_bytes").to_numpy() for batch in batches]
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *sizes]))
 
 
 def _twins(
@@ -445,12 +389,6 @@ def _twins(
         staged_names=staged_names,
         said=said,
     )
-
-
-def _sizes_were_said(run: Run) -> bool:
-    """Say whether the base of an optimized run found an entry that gives another size."""
-    begun_from = base.of(run)
-    return begun_from is not None and begun_from.saved.are_sizes_said
 
 
 def _reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | None:

@@ -18,16 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import Groups
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import ENTRIES, UNREADABLE, commits_of
+from spark_core.references.known_ranges import EXPIRED, TakenRanges, with_hashes, words_of
+from spark_core.references.ranges import TableReader
 from spark_core.run import Run
-from spark_core.spark.exchange import Batches, Exchange, Sent, numbers_of
+from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource, Sent, numbers_of
 
 # Names of groups of objects without a folder and without a branch; one for what is left over.
 AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
@@ -138,15 +141,21 @@ def store(
     """
     *_, commits, committed = mark
     known = commits_of(run, commits)
-    if (
-        run.options.explain != "full"
-        or not committed.manifest.beside
-        or not expired
-        or known is None
-    ):
+    if run.options.explain != "full" or not expired or known is None:
         return Explained()
     try:
-        return _stored(run, expired, mark, known, frozenset(named))
+        entries = _entries(run, committed, expired)
+        if entries is None:
+            return Explained()
+        target = Target(
+            run.store,
+            tables.folder(tables.EXPLANATIONS, run.key),
+            writing.new_attempt(),
+            schemas.EXPLANATIONS,
+            holds=writing.HELD_BYTES,
+        )
+        orders = _Orders(target, known, run.key.instant, frozenset(named))
+        return _stored(run, expired, mark, entries, orders)
     except UNREADABLE:
         # An earlier lakegc read no paths, or somebody took the files away: nothing is explained.
         return Explained()
@@ -156,24 +165,16 @@ def _stored(
     run: Run,
     expired: Sequence[Part],
     mark: Sequence[StoredTable],
-    commits: pa.Table,
-    named: frozenset[str],
+    entries: AnySource,
+    orders: _Orders,
 ) -> Explained:
-    began = run.now()
-    target = Target(
-        run.store,
-        tables.folder(tables.EXPLANATIONS, run.key),
-        writing.new_attempt(),
-        schemas.EXPLANATIONS,
-        holds=writing.HELD_BYTES,
-    )
+    began, target = run.now(), orders.target
     objects = reading.source_of_parts(run.store, _LET_GO, expired)
-    entries = reading.source_of_parts(run.store, _WORDS, mark[-1].manifest.beside)
     meeting = Exchange(
         {"objects": objects.through(_HASHED, _hashed), "entries": entries},
         partial(_met, -(-objects.rows // _OBJECTS_OF_A_TASK)),
         _FOUND,
-        partial(_explain, _Orders(target, commits, run.key.instant, named)),
+        partial(_explain, orders),
     )
     _, told = writing.removed_on_failure(
         target, lambda: meeting.run(lambda: run.spark, threads=run.options.read_threads)
@@ -201,6 +202,40 @@ def _stored(
         {address: words for one in told for address, words in one.named.items()},
         stored.manifest,
     )
+
+
+def _entries(run: Run, committed: StoredTable, expired: Sequence[Part]) -> AnySource | None:
+    """Return the entries that only expired commits have, with their paths: columns of `_WORDS`.
+
+    Those that the mark read lie beside its table 4. Of the ranges that it took from the index,
+    those are read that have an object which may go.
+    """
+    parts = committed.manifest.beside
+    found: list[AnySource] = [reading.source_of_parts(run.store, _WORDS, parts)] if parts else []
+    taken = TakenRanges.of(run, committed)
+    if EXPIRED in taken.kinds:
+        ranges = taken.having(with_hashes(_hashes_of(run, expired)), EXPIRED)
+        reader = TableReader.of(run, tables_prefix(run), remembers=True)
+        read = words_of(reader, ranges, run.options.range_partitions)
+        found.append(read.through(_WORDS, _only_words))
+    return JoinedSource(found) if found else None
+
+
+def _hashes_of(run: Run, expired: Sequence[Part]) -> Any:
+    """Return the hashes of the objects that may go, sorted and once: 8 bytes for each."""
+    objects = reading.source_of_parts(run.store, _LET_GO, expired)
+    found = objects.each(lambda: run.spark, _hashes_in)
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def _hashes_in(batches: Batches) -> Any:
+    hashes = [hashed(batch.column("address")).to_numpy() for batch in batches]
+    return np.concatenate([np.empty(0, np.int64), *hashes])
+
+
+def _only_words(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(_WORDS.names)
 
 
 def _hashed(batches: Batches) -> Batches:

@@ -39,6 +39,7 @@ WAITING = pa.schema(
     [
         *schemas.EXPIRED_ADDRESSES,
         pa.field("address_hash", pa.int64(), nullable=False),
+        schemas.NAMESPACE_SLICES.field("checksum"),
         ALONE,
         _BITS,
     ]

@@ -51,7 +51,6 @@ from spark_core.mark.fate_rows import (
     rows_of_fates,
     until_of,
 )
-from spark_core.optimized.listing import Listing
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
@@ -136,7 +135,7 @@ class _Orders:
 
 def decide(
     run: Run,
-    listing: Listing,
+    slices: StoredTable,
     staged: StoredTable,
     committed: StoredTable,
     *,
@@ -148,12 +147,11 @@ def decide(
 
     Each object and each hash that is referenced moves once, 24 to 36 bytes, and so do the row
     numbers of the objects that no retained commit reaches: one Spark job, or none where rows are
-    few. An optimized run first leaves out the references that meet no listed object. Only the rows
-    of the objects that nothing refers to are read a second time.
+    few. Only the rows of the objects that nothing refers to are read a second time.
 
     Args:
         run: The run.
-        listing: The listed objects.
+        slices: Table 1.
         staged: Table 2.
         committed: Table 4.
         inputs: What decides beside them.
@@ -167,11 +165,11 @@ def decide(
         CorruptTableError: If the bytes of a table are not those of its manifest.
         IncompleteReadError: If objects or references got lost on the way through Spark.
     """
-    references, rows, left_out = references_of(run, listing, staged, committed)
+    references = references_of(run, staged, committed)
     is_left = not inputs.collects_unreachable
     orders = _Orders(
         run.store,
-        listing.parts,
+        slices.manifest.parts,
         targets,
         inputs.held,
         words,
@@ -180,7 +178,7 @@ def decide(
         is_left,
     )
     sources: dict[str, AnySource] = {
-        "listed": listed_of(run, listing, inputs.held),
+        "listed": listed_of(run, slices, inputs.held),
         "references": references,
     }
     others = {"due": inputs.due, "named": inputs.named}
@@ -188,15 +186,15 @@ def decide(
     receipts, written = Exchange(
         sources, partial(_decided, is_left), SENT, partial(_pick, orders)
     ).run(lambda: run.spark, threads=run.options.read_threads)
-    decided = Decided(references=left_out)
+    decided = Decided()
     for receipt in [*receipts, *written]:
         decided.merge(receipt)
     waiting = sum(part.rows for part in decided.waiting_parts)
     came = (sum(decided.objects.values()) + waiting, decided.references)
-    if came != (listing.rows, rows):
+    if came != (slices.manifest.rows, references.rows):
         raise IncompleteReadError(
-            f"repository {run.repository.id}: {came[0]} of {listing.rows} listed objects and "
-            f"{came[1]} of {rows} references came out of their comparison",
+            f"repository {run.repository.id}: {came[0]} of {slices.manifest.rows} listed objects "
+            f"and {came[1]} of {references.rows} references came out of their comparison",
             "Run again; if it stays, report it with this text and Spark's version.",
         )
     return decided
@@ -362,6 +360,7 @@ def _divided(
             listed.column("slice"),
             reasons.fill_null(orders.words.otherwise),
             sent["address_hash"].combine_chunks(),
+            listed.column("checksum"),
             pa.array(alone),
             pa.array(bits.astype(np.int16)),
         ],
@@ -377,6 +376,17 @@ def _divided(
         until=until_of(codes, listed, orders.limits, orders.instant),
         addresses=addresses,
     ).filter(pa.array(~may_go))
+
+
+def fates_of_waiting(waiting: pa.RecordBatch, *, is_left: bool) -> Any:
+    """Decide about objects that wait, as far as branches need not be asked; numbers of fates.
+
+    Args:
+        waiting: Columns of `WAITING`.
+        is_left: Whether what nothing reaches is left to another run.
+    """
+    alone, bits = (waiting.column(name).to_numpy() for name in ("alone", "bits"))
+    return fate(_known(alone, bits, is_left=is_left))
 
 
 def source_of_waiting(run: Run, decided: Decided) -> AnySource:

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
-from spark_core.optimized.listing import Listing
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references import policy_rows
+from spark_core.references.known_ranges import rows_with
 from spark_core.references.sizes import ADDRESSES, named_since, sizes_of_later
 from spark_core.run import Run
 from spark_core.run.chain import Mark
@@ -47,7 +47,7 @@ class Missing:
     figures: Mapping[str, Any]
 
 
-def missing_of(run: Run, mark: Mark, listing: Listing, absent: Sequence[Any]) -> Missing:
+def missing_of(run: Run, mark: Mark, absent: Sequence[Any]) -> Missing:
     """Name the addresses that heads and staged entries reach below `data/` without a listed object.
 
     Some are missing for good reasons, such as staged keys that never existed. If many are missing,
@@ -63,7 +63,6 @@ def missing_of(run: Run, mark: Mark, listing: Listing, absent: Sequence[Any]) ->
     Args:
         run: The run.
         mark: Tables 1 to 4.
-        listing: The listed objects.
         absent: Hashes of the addresses that were not listed.
     """
     left = sorted_once(np.concatenate([np.empty(0, np.int64), *absent]))
@@ -75,7 +74,7 @@ def missing_of(run: Run, mark: Mark, listing: Listing, absent: Sequence[Any]) ->
         left = left[~is_taken]
     since = ListedFigures.of(mark.slices.manifest).since
     if since is not None and len(left):
-        later = written_since(run, listing, since, _live(run, mark, left))
+        later = written_since(run, mark.slices, since, _live(run, mark, left))
         there = source_of(later, ADDRESSES).through(_HASHES, _with_hashes)
         is_there = are_among(left, sorted_once(_hashes_in(run, there)))
         figures["since_inventory"] = int(is_there.sum())
@@ -119,15 +118,10 @@ def _store_missing(run: Run, mark: Mark, hashes: Any) -> StoredTable:
 
 def _live(run: Run, mark: Mark, hashes: Any) -> AnySource:
     """Return what heads and staged entries reach and has one of some hashes: columns of `_LIVE`."""
-    columns = [*_LIVE.names]
-    reached = schemas.COMMITTED_ADDRESSES
-    wanted = pa.schema([reached.field(name) for name in (*columns, "is_live")])
-    staged = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field(name) for name in columns])
-    committed = reading.source_of_parts(run.store, wanted, mark.committed.manifest.parts)
-    uncommitted = reading.source_of_parts(run.store, staged, mark.uncommitted.manifest.parts)
+    uncommitted = mark.uncommitted.source([*_LIVE.names])
     return JoinedSource(
         [
-            committed.through(_LIVE, partial(_live_among, hashes)),
+            rows_with(run, mark.committed, hashes).through(_LIVE, partial(_live_among, hashes)),
             uncommitted.through(_LIVE, partial(_live_among, hashes)),
         ]
     )
@@ -179,8 +173,8 @@ def _numbers(batches: Batches) -> Any:
     )
 
 
-def written_since(run: Run, listing: Listing, instant: datetime, missing: AnySource) -> pa.Table:
+def written_since(run: Run, slices: StoredTable, instant: datetime, missing: AnySource) -> pa.Table:
     """List the slices of missing addresses (address) that may have got their object since then."""
     since = instant - run.options.longest_upload - run.options.max_clock_skew
-    objects = reading.source_of_parts(run.store, ADDRESSES, listing.parts)
+    objects = slices.source(ADDRESSES.names)
     return sizes_of_later(run, named_since(since, missing), objects)

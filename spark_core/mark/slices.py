@@ -1,28 +1,39 @@
-"""Table 1: list the objects of a namespace, slice by slice; after a base, of newer slices alone."""
+"""Table 1: list the objects of a namespace slice by slice, and take closed ones from the index."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
+from spark_core.index.choosing import (
+    MOST_OPEN,
+    Clean,
+    Index,
+    choose,
+    closed_before,
+    is_before,
+    saves,
+    tells_time,
+)
+from spark_core.index.saved import holds
+from spark_core.index.slices import Taken, take
 from spark_core.mark import inventory
-from spark_core.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
 from spark_core.records import tables, writing
-from spark_core.records.figures import ListedFigures, PreflightFigures
+from spark_core.records.figures import IndexFigures, ListedFigures, PreflightFigures
 from spark_core.records.writing import Draft, Receipt, Source, Target, Written
 from spark_core.run import Run, preflight
 from spark_core.spark import placement
@@ -33,29 +44,83 @@ from spark_core.storage.listings import listed
 
 DATA = "data/"
 
-# Begins the names of what is counted of single slices: objects that are too young.
+# Begins the names of what is counted of single slices: objects for which one is listed again.
 _OPEN = "open:"
+
+# The standings that end as time passes.
+_WAITING = pa.array([rule.YOUNG, rule.UPLOAD])
 
 
 @dataclass(frozen=True)
 class _Listing:
-    """What a task lists.
+    """What a task lists, and where it writes.
 
     It has whole prefixes, objects that were already seen one level up, or the namespace's root.
     """
 
+    target: Target
     prefixes: Iterable[str] = ()
     found: pa.Table | None = None
     root: bool = False
 
 
+@dataclass(frozen=True)
+class _Targets:
+    """Where the rows of an attempt go.
+
+    Attributes:
+        table: The table.
+        index: The index.
+        closed_before: Slices that were named before this instant, in unix seconds, go into the
+            index; 0: none do.
+    """
+
+    table: Target
+    index: Target
+    closed_before: int
+
+    @classmethod
+    def of(
+        cls, run: Run, answers: PreflightFigures, began: datetime, chosen: Index | Clean
+    ) -> _Targets:
+        """Begin an attempt."""
+        attempt, schema = writing.new_attempt(), schemas.NAMESPACE_SLICES
+        limits = (run.cutoff, answers.table_prefix, run.store.unsafe_names)
+        where = tables.folder(tables.NAMESPACE_SLICES, run.key)
+        return cls(
+            Target(run.store, where, attempt, schema, partial(_measure, *limits)),
+            Target(
+                run.store,
+                lakegc_keys.INDEX,
+                attempt,
+                schema,
+                partial(_measure_closed, *limits),
+                name="slices",
+                holds=holds(chosen.saved if isinstance(chosen, Index) else None),
+            ),
+            closed_before(run, began) if saves(run) else 0,
+        )
+
+    def removed_on_failure(self, write: Callable[[], list[Receipt]]) -> list[Receipt]:
+        """Call a function that writes; if it fails, delete what it has written."""
+        return writing.removed_on_failure(
+            self.index, lambda: writing.removed_on_failure(self.table, write)
+        )
+
+    def closed(self, prefix: str) -> bool:
+        """Say whether a slice goes into the index."""
+        return is_before(_name(prefix), self.closed_before)
+
+
 def namespace_slices(run: Run) -> Draft:
-    """List every object under `data/` with its size and age.
+    """List every object under `data/` with its size and age, or take it from the index.
 
     Every object is kept, old or young, because later steps compare the live addresses with the
     whole listing. The cutoff is fixed, so each object's standing by name and age is recorded at
     once. A slice is one direct child of `data/`. It bounds a unit of parallelism without assuming
     how deep sharded names go.
+
+    Slices that are old by their names are written into the index, as files of the table.
 
     Args:
         run: The run.
@@ -69,68 +134,86 @@ def namespace_slices(run: Run) -> Draft:
     """
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
-    base = choose(run)
+    chosen = choose(run)
     if run.options.listing == "inventory":
-        return _of_inventory(run, began, answers, base)
+        return _of_inventory(run, began, answers, chosen)
     there, direct = run.store.children(DATA)
-    slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
+    chosen, taken = _from_index(run, chosen, there)
+    slices = [name for name in there if _name(name) not in taken.slices]
     asked = Counter(run.store.requests)
-    target = Target(
-        run.store,
-        tables.folder(tables.NAMESPACE_SLICES, run.key),
-        writing.new_attempt(),
-        schemas.NAMESPACE_SLICES,
-        partial(
-            _measure,
-            run.cutoff,
-            answers.table_prefix,
-            run.store.unsafe_names,
-            base.saved.started if isinstance(base, Base) else None,
-        ),
-    )
-    receipts = writing.removed_on_failure(target, lambda: _write(run, target, slices, direct))
+    targets = _Targets.of(run, answers, began, chosen)
+    receipts = targets.removed_on_failure(lambda: _write(run, targets, slices, direct))
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
         requests = dict(counted + asked)
         found = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
-        since = {name: found.pop(name, 0) for name in ("new_objects", "new_bytes")}
         opened = sorted(name.removeprefix(_OPEN) for name in measured if name.startswith(_OPEN))
+        are_few = len(opened) <= MOST_OPEN
         return ListedFigures(
             **vars(answers),
             slices=len(there),
             last_slice=min(filter(tells_time, map(_name, there)), default=None),
             requests=requests,
-            open_slices=tuple(opened) if len(opened) <= MOST_OPEN else None,
-            **_of_base(base, spared=len(there) - len(slices), **since),
+            open_slices=tuple(opened) if are_few else None,
+            closed_before=(targets.closed_before or None) if are_few else None,
+            **_of_index(chosen, taken),
             **found,
         )
 
     return Draft(
         tables.NAMESPACE_SLICES,
-        Written(target.attempt, receipts, is_all=True),
+        Written(targets.table.attempt, [*receipts, _receipt(taken)], is_all=True),
         began,
         parents=(),
         figures=figures,
     )
 
 
-def _of_inventory(run: Run, began: datetime, answers: PreflightFigures, base: Base | Full) -> Draft:
+def _from_index(
+    run: Run, chosen: Index | Clean, there: Sequence[str]
+) -> tuple[Index | Clean, Taken]:
+    """Take closed slices from the index; if that fails, the run is a clean one."""
+    if isinstance(chosen, Clean):
+        return chosen, Taken()
+    taken = take(run, chosen, [_name(prefix) for prefix in there])
+    return (taken, Taken()) if isinstance(taken, Clean) else (chosen, taken)
+
+
+def _receipt(taken: Taken) -> Receipt:
+    """Count what was taken as what was listed is counted.
+
+    A slice in which an object was too young, or had a name that is never collected, is not taken.
+    """
+    objects, size_bytes = taken.objects, taken.size_bytes
+    measured = {
+        "objects": objects,
+        "object_bytes": size_bytes,
+        "old_objects": objects,
+        "old_bytes": size_bytes,
+    }
+    return Receipt(taken.parts, measured)
+
+
+def _of_inventory(
+    run: Run, began: datetime, answers: PreflightFigures, chosen: Index | Clean
+) -> Draft:
     """Take the listing from an S3 Inventory; no prefix of the store is listed.
 
-    Such a run is a full one, and none begins from it: it saw no slice whole.
+    It saw no slice whole, so slices are neither taken from the index nor written there.
     """
     found = inventory.find(run, began)
+    of_index = _of_index(
+        replace(chosen, listed_since=0) if isinstance(chosen, Index) else chosen, Taken()
+    )
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
         said = found.figures(counted)
-        since = {name: measured.get(name, 0) for name in ("new_objects", "new_bytes")}
-        named = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
         return ListedFigures(
             **vars(answers),
             requests=dict(counted + found.requests),
             inventory=said,
-            **_of_base(base, spared=0, **since),
-            **{name: count for name, count in named.items() if name not in since},
+            **of_index,
+            **measured,
         )
 
     return Draft(
@@ -145,7 +228,7 @@ def _of_inventory(run: Run, began: datetime, answers: PreflightFigures, base: Ba
         parents=(),
         figures=figures,
         measure=partial(
-            _measure, found.limits.cutoff, answers.table_prefix, run.store.unsafe_names, None
+            _measure, found.limits.cutoff, answers.table_prefix, run.store.unsafe_names
         ),
     )
 
@@ -161,17 +244,20 @@ def _read_inventory(
         yield judged(batch, store, limits)
 
 
-def _of_base(base: Base | Full, *, spared: int, new_objects: int, new_bytes: int) -> dict[str, Any]:
-    """Say from which run this one begins, or why it is a full one."""
-    if isinstance(base, Full):
-        return {"why_full": base.why or None, "blocked_by": base.blocked_by or None}
-    known = base.figures
+def _of_index(chosen: Index | Clean, taken: Taken) -> dict[str, Any]:
+    """Say what was taken from which index, or why nothing was."""
+    if isinstance(chosen, Clean):
+        return {"why_full": chosen.why or None, "blocked_by": chosen.blocked_by or None}
     return {
-        "base": replace(
-            known,
-            spared_slices=spared,
-            objects=known.objects + new_objects,
-            bytes=known.bytes + new_bytes,
+        "index": IndexFigures(
+            run=chosen.saved.run,
+            saved=chosen.saved.digest,
+            listed_since=chosen.listed_since,
+            open_slices=chosen.saved.open_slices,
+            slices=len(taken.slices),
+            objects=taken.objects,
+            bytes=taken.size_bytes,
+            gone_objects=taken.gone_objects,
         )
     }
 
@@ -211,27 +297,47 @@ class _ForDriver(Iterator[str]):
         return self.slices[self.begun :]
 
 
-def _write(run: Run, target: Target, slices: Sequence[str], direct: pa.Table) -> list[Receipt]:
+def _write(run: Run, targets: _Targets, slices: Sequence[str], direct: pa.Table) -> list[Receipt]:
     """List slices and write what they hold; the driver begins where it may.
 
     Nobody knows beforehand how much there is. As soon as it looks like too much for the driver,
     Spark starts, and executors list what the driver has not begun.
     """
-    by_driver, receipts = _ForDriver(slices), list[Receipt]()
+    closed = [name for name in slices if targets.closed(name)]
+    others = [name for name in slices if not targets.closed(name)]
+    by_driver, receipts = _ForDriver([*others, *closed]), list[Receipt]()
+    read_here = partial(_read_by_driver, run, by_driver)
     if placement.driver_works(direct.num_rows):
-        begun = _Listing(prefixes=by_driver, found=direct)
-        read = partial(_read_by_driver, run, by_driver)
-        receipts.append(writing.write_read(target, read, 0, begun))
+        for number, task in enumerate(
+            (
+                _Listing(targets.table, islice(by_driver, len(others)), direct),
+                _Listing(targets.index, by_driver),
+            )
+        ):
+            receipts.append(writing.write_read(task.target, read_here, number, task))
         direct = direct.slice(0, 0)
     else:
         run.environment.start_spark()
-    tasks = _tasks(by_driver.left, direct, run.options.range_partitions, run.options.read_threads)
+    left = len(others) - by_driver.begun
+    partitions, threads = run.options.range_partitions, run.options.read_threads
+    tasks = [
+        *_tasks(targets.table, others[len(others) - max(0, left) :], partitions, threads),
+        *_tasks(targets.index, closed[max(0, -left) :], partitions, threads),
+    ]
+    if direct.num_rows:
+        tasks.append(_Listing(targets.table, found=direct))
     if run.options.flat:
         # Old servers put every object there.
-        tasks.append(_Listing(root=True))
-    read = partial(_read, run.store, run.limits, run.options.read_threads)
-    work = partial(writing.write_read, target, read)
+        tasks.append(_Listing(targets.table, root=True))
+    read = partial(_read, run.store, run.limits, threads)
+    work = partial(_write_task, read)
     return receipts + run_tasks(lambda: run.spark, tasks, work, rows=by_driver.expected)
+
+
+def _write_task(
+    read: Callable[[_Listing, Counter[str]], Iterator[pa.RecordBatch]], number: int, task: _Listing
+) -> Receipt:
+    return writing.write_read(task.target, read, number, task)
 
 
 def _read_by_driver(
@@ -244,10 +350,8 @@ def _read_by_driver(
         yield batch
 
 
-def _tasks(
-    slices: Sequence[str], direct: pa.Table, partitions: int, threads: int
-) -> list[_Listing]:
-    """Deal the slices out to at most `partitions` tasks.
+def _tasks(target: Target, slices: Sequence[str], partitions: int, threads: int) -> list[_Listing]:
+    """Deal slices out to at most `partitions` tasks.
 
     Neighbouring slices have one age, and go to different tasks.
 
@@ -255,13 +359,8 @@ def _tasks(
     are listed side by side. With fewer, a task lists a long slice from several names on. More tasks
     would only make more parts.
     """
-    tasks = [
-        _Listing(prefixes=some)
-        for some in dealt(slices, min(-(-len(slices) // threads), partitions))
-    ]
-    if direct.num_rows:
-        tasks.append(_Listing(found=direct))
-    return tasks
+    count = min(-(-len(slices) // threads), partitions)
+    return [_Listing(target, some) for some in dealt(slices, count)]
 
 
 def _read(
@@ -305,27 +404,14 @@ def judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.Reco
 
 
 def _measure(
-    cutoff: datetime,
-    prefix: str,
-    unsafe_names: str,
-    since: datetime | None,
-    batch: pa.RecordBatch,
+    cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
 ) -> Mapping[str, int]:
-    """Count what the checks, the report and the optimized run after it need of a listing."""
+    """Count what the checks and the report need of a listing."""
     keys = batch.column("address")
-    old = pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
+    old = _is_old(cutoff, batch)
     unsafe = pc.match_substring_regex(keys, unsafe_names)
     sizes = batch.column("size_bytes")
-    young = batch.filter(pc.is_in(batch.column("standing"), WAITING)).column("slice")
-    new = (
-        None
-        if since is None
-        else pc.greater_equal(batch.column("last_modified"), pa.scalar(since, schemas.INSTANT))
-    )
     return {
-        **{f"{_OPEN}{name}": 1 for name in young.unique().to_pylist() if name},
-        "new_objects": 0 if new is None else pc.sum(new).as_py() or 0,
-        "new_bytes": 0 if new is None else pc.sum(pc.if_else(new, sizes, 0)).as_py() or 0,
         "objects": batch.num_rows,
         "object_bytes": pc.sum(sizes).as_py() or 0,
         "old_objects": pc.sum(old).as_py() or 0,
@@ -336,11 +422,38 @@ def _measure(
     }
 
 
+def _is_old(cutoff: datetime, batch: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
+
+
+def _measure_closed(
+    cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
+) -> Mapping[str, int]:
+    """Count so for the index, and name the slices that the next run lists again.
+
+    What a later run takes from the index is old, has no unsafe name and lies in no nested
+    repository. So it need not look at the addresses to count it.
+    """
+    counted, keys = _measure(cutoff, prefix, unsafe_names, batch), batch.column("address")
+    is_open = pc.or_(
+        pc.invert(_is_old(cutoff, batch)), pc.is_in(batch.column("standing"), value_set=_WAITING)
+    )
+    if counted["unsafe_name_objects"]:
+        is_open = pc.or_(is_open, pc.match_substring_regex(keys, unsafe_names))
+    if counted["nested_objects"]:
+        is_open = pc.or_(is_open, _is_suspect(keys, prefix))
+    names = batch.column("slice").filter(is_open).unique().to_pylist()
+    return {**counted, **{f"{_OPEN}{name}": 1 for name in names}}
+
+
 def _suspects(keys: pa.StringArray, prefix: str) -> list[str]:
     """Return the few keys that could belong to a repository made inside this one's `data/`."""
-    found = pc.or_(pc.match_substring(keys, "/_lakefs/"), pc.match_substring(keys, f"/{prefix}/"))
-    suspects: list[str] = keys.filter(found).to_pylist()
+    suspects: list[str] = keys.filter(_is_suspect(keys, prefix)).to_pylist()
     return suspects
+
+
+def _is_suspect(keys: pa.StringArray, prefix: str) -> pa.BooleanArray:
+    return pc.or_(pc.match_substring(keys, "/_lakefs/"), pc.match_substring(keys, f"/{prefix}/"))
 
 
 def _is_nested(key: str, prefix: str) -> bool:

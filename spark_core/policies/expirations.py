@@ -42,6 +42,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
+from spark_core.references.known_ranges import retained_hashes
 from spark_core.references.ranges import TableReader
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
@@ -243,7 +244,7 @@ def find(
             "staged": mark.uncommitted.source(["address_hash", "created_at"]),
         }
         if staged is not None and staged.rows is not None:
-            committed = mark.committed.source(["address_hash"])
+            committed = retained_hashes(run, mark.committed)
             sources |= {"names": staged.rows, "committed": committed}
         scans = len(set(StagedFigures.of(mark.uncommitted.manifest).server_runs))
         judged = _judged(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from spark_core.optimized.base import require_full
 from spark_core.policies.document import Policy
 from spark_core.policies.expirations import find
 from spark_core.records import tables
@@ -19,10 +18,9 @@ def what_if(run: Run, policy: Policy) -> NamedFigures:
         policy: The document; it need not be set.
 
     Raises:
-        ChainError: If a table of the mark is missing, or it is an optimized one.
+        ChainError: If a table of the mark is missing.
         NotFoundError: If the tables of the mark were pruned.
     """
-    require_full(run, "read every entry")
     mark = Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1]))
     found, _ = find(run.as_decided(ListedFigures.of(mark.slices.manifest)), policy, mark)
     return found

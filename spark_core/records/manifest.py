@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 from spark_core.records.documents import Count, Document, Instant, Parsed
@@ -20,26 +20,35 @@ class Part:
 
     Attributes:
         key: Key in the store.
-        rows: Rows in it.
+        rows: Rows in it that count.
         size_bytes: Its size.
         sha256: Hex digest of its bytes.
         content: Its bytes in base 64, if it lies here and not in the store: small files of tables
             that are made on the way, and small ones of expired commits. Empty for a file in the
             store.
+        without: A file of `schemas.LEFT_OUT_ROWS`: numbers of rows of this one that do not count
+            any more. None for no such rows.
     """
 
-    LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("content",)
+    LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("content", "without")
 
     key: str
     rows: Count
     size_bytes: Count
     sha256: str
     content: str = field(default="", repr=False)
+    without: Part | None = None
 
     @property
     def held(self) -> bytes | None:
         """Its bytes, if it lies here; whoever reads them compares their hash."""
         return base64.b64decode(self.content) if self.content else None
+
+    @property
+    def whole(self) -> Part:
+        """The file with all of its rows."""
+        left_out = 0 if self.without is None else self.without.rows
+        return replace(self, rows=self.rows + left_out, without=None)
 
 
 Parts = Annotated[tuple[Part, ...], Parsed(list, "a list of files", tuple)]

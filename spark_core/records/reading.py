@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_core import schemas
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -120,7 +122,7 @@ def _read_parts(
 def read_part(
     store: ObjectStore, schema: pa.Schema, part: Part, *, again: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one part after comparing its bytes with the manifest.
+    """Yield the rows of one part that count, after comparing its bytes with the manifest.
 
     Args:
         store: Where it lies.
@@ -139,11 +141,11 @@ def read_part(
             part.key, None, f"sha256 is {digest}, the manifest says {part.sha256}", OF_A_RUN
         )
     parquet = pq.ParquetFile(io.BytesIO(data))
-    if parquet.metadata.num_rows != part.rows:
+    if parquet.metadata.num_rows != part.whole.rows:
         raise CorruptTableError(
             part.key,
             None,
-            f"{parquet.metadata.num_rows} rows, the manifest says {part.rows}",
+            f"{parquet.metadata.num_rows} rows, the manifest says {part.whole.rows}",
             OF_A_RUN,
         )
     missing = [name for name in schema.names if name not in parquet.schema_arrow.names]
@@ -154,5 +156,38 @@ def read_part(
             f"lacks the columns {missing}: it was written by an earlier lakegc",
             OF_A_RUN,
         )
+    left_out, begin = rows_left_out(store, part), 0
     for batch in parquet.iter_batches(batch_size=20_000, columns=schema.names):
-        yield batch.select(schema.names).cast(schema)
+        end = begin + batch.num_rows
+        some = left_out[np.searchsorted(left_out, begin) : np.searchsorted(left_out, end)]
+        rows = batch.select(schema.names).cast(schema)
+        if len(some):
+            counts = np.ones(batch.num_rows, np.bool_)
+            counts[some - begin] = False
+            rows = rows.filter(pa.array(counts))
+        begin = end
+        if rows.num_rows:
+            yield rows
+
+
+def rows_left_out(store: ObjectStore, part: Part) -> Any:
+    """Return the numbers of the rows of a part that do not count, sorted.
+
+    Raises:
+        CorruptTableError: If they are not as they were written, or are no rows of the part.
+    """
+    if part.without is None:
+        return np.empty(0, np.int32)
+    batches = read_part(store, schemas.LEFT_OUT_ROWS, part.without)
+    rows = np.concatenate(
+        [np.empty(0, np.int32), *(batch.column(0).to_numpy() for batch in batches)]
+    )
+    if (
+        np.any(np.diff(rows) <= 0)
+        or rows.min(initial=0) < 0
+        or rows.max(initial=0) >= part.whole.rows
+    ):
+        raise CorruptTableError(
+            part.without.key, None, f"its rows are none of {part.key}, or are named twice", OF_A_RUN
+        )
+    return rows

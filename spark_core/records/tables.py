@@ -46,13 +46,9 @@ RETAINED_COMMITS = TableSpec(
 COMMITTED_ADDRESSES = TableSpec(
     "committed_addresses", lakegc_keys.COMMITTED, schemas.COMMITTED_ADDRESSES, ("retained_commits",)
 )
-# Made beside the committed addresses, for the optimized run that begins from this one.
-RETAINED_RANGES = TableSpec(
-    "retained_ranges", lakegc_keys.RANGES, schemas.RETAINED_RANGES, ("retained_commits",)
-)
-# Made beside the committed addresses of an optimized run: objects in slices that it did not list.
-LOOKED_UP_OBJECTS = TableSpec(
-    "looked_up_objects", lakegc_keys.LOOKED_UP, schemas.NAMESPACE_SLICES, ("retained_commits",)
+# Made beside the committed addresses: the ranges whose entries are taken from the index.
+TAKEN_RANGES = TableSpec(
+    "taken_ranges", lakegc_keys.RANGES, schemas.TAKEN_RANGES, ("retained_commits",)
 )
 EXPIRED_ADDRESSES = TableSpec(
     "expired_addresses",
@@ -119,8 +115,7 @@ OPTIONAL_TABLES = (
     EXPIRED_COMMITS,
     EXPLANATIONS,
     POLICY_EXPIRATIONS,
-    RETAINED_RANGES,
-    LOOKED_UP_OBJECTS,
+    TAKEN_RANGES,
 )
 SCHEMAS = {spec.name: spec.schema for spec in (*ALL_TABLES, *OPTIONAL_TABLES, POLICY_DELETIONS)}
 
@@ -130,15 +125,13 @@ ON_THE_WAY = (
     MISSING_ADDRESSES,
     EXPIRED_COMMITS,
     EXPLANATIONS,
-    RETAINED_RANGES,
-    LOOKED_UP_OBJECTS,
+    TAKEN_RANGES,
 )
 
 # In whose manifest theirs lie.
 ENCLOSED_IN = {
     EXPIRED_COMMITS.name: RETAINED_COMMITS,
-    RETAINED_RANGES.name: COMMITTED_ADDRESSES,
-    LOOKED_UP_OBJECTS.name: COMMITTED_ADDRESSES,
+    TAKEN_RANGES.name: COMMITTED_ADDRESSES,
     EXPLANATIONS.name: EXPIRED_ADDRESSES,
     FATES.name: EXPIRED_ADDRESSES,
 }

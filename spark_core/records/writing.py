@@ -44,7 +44,7 @@ HELD_BYTES = 2**17
 Task = TypeVar("Task")
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
-_PART = re.compile(lakegc_keys.PART)
+_PART = re.compile(rf"{lakegc_keys.PART}|{lakegc_keys.INDEXED}")
 
 # Value of `Draft.replaces`: whatever is stored already may be replaced.
 ANYTHING = "anything"

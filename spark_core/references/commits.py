@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from spark_core import holds, retention, schemas
 from spark_core.errors import ChainError, IncompleteReadError, PermissionDeniedError
 from spark_core.holds import Holds
+from spark_core.index import choosing
 from spark_core.lakefs import (
     NoSuchCallError,
     PreparedCommits,
@@ -23,9 +24,8 @@ from spark_core.lakefs import (
     read_retained,
     walk_refs,
 )
-from spark_core.model import Refs, RetentionRules
-from spark_core.optimized import base
-from spark_core.records import tables
+from spark_core.model import Refs, RetentionRules, RunKey
+from spark_core.records import reading, tables
 from spark_core.records.figures import (
     DUMP,
     WALK,
@@ -129,30 +129,27 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
 
 
 def _require_known(run: Run, found: ReadCommits) -> None:
-    """Refuse an optimized run whose base saw commits that are gone: refs were restored.
+    """Refuse an optimized run if commits are gone that were heads at the mark before (safety 51).
+
+    Where refs could only be walked, nobody knows.
 
     Raises:
-        ChainError: If the base's commits are not all there, or refs could only be walked.
+        ChainError: If refs were restored, or if it cannot be read which heads there were.
     """
-    begun_from = base.of(run)
-    if begun_from is None:
+    index = choosing.of(run)
+    if index is None or found.dump is None:
         return
-    if found.dump is None:
-        raise ChainError(
-            f"refs of repository {run.repository.id} could only be walked, and run "
-            f"{begun_from.key} read a dump",
-            base.MARK_FULL,
-        )
-    then = begun_from.table(tables.RETAINED_COMMITS)
-    gone = sorted(
-        {name for batch in then.batches(["commit_id"]) for name in batch.column(0).to_pylist()}
-        - found.refs.commits.keys()
-    )
+    key = RunKey.parse(index.saved.run)
+    then = reading.load_table(run.store, tables.RETAINED_COMMITS, key)
+    run.documents[tables.manifest_key(tables.RETAINED_COMMITS, key)] = then
+    before = Heads.of(then.manifest)
+    known = () if before is None else before.branches.values()
+    gone = sorted({head.commit_id for head in known} - found.refs.commits.keys())
     if gone:
         raise ChainError(
-            f"{len(gone)} commits that run {begun_from.key} saw are gone, {gone[0][:12]} among "
+            f"{len(gone)} commits that run {index.saved.run} saw are gone, {gone[0][:12]} among "
             "them: refs were restored",
-            base.MARK_FULL,
+            choosing.MARK_CLEAN,
         )
 
 

@@ -15,11 +15,10 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource
 
 # Metaranges and ranges that are read for words, by the setting `explain`.
 METARANGES: Mapping[str, int] = {"full": 20_000, "short": 1_000, "off": 0}
@@ -110,19 +109,3 @@ def newest(some: Sequence[pa.Table]) -> pa.Table:
         .select(ENTRIES.names)
         .cast(ENTRIES)
     )
-
-
-def said_of(run: Run, committed: StoredTable) -> AnySource | None:
-    """Return what entries of expired commits say of their objects: columns of `SAID`.
-
-    Every exchange reads them anew, and all must read the same. So what cannot be read is an error.
-
-    Args:
-        run: The run.
-        committed: Table 4, beside which those entries lie.
-
-    Returns:
-        The entries; None for none.
-    """
-    parts = committed.manifest.beside
-    return reading.source_of_parts(run.store, SAID, parts) if parts else None

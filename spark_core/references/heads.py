@@ -133,8 +133,8 @@ def last_stored(run: Run) -> Heads | None:
         if key == run.key:
             continue
         try:
-            of_base = run.documents.get(tables.manifest_key(tables.RETAINED_COMMITS, key))
-            stored = of_base or reading.load_table(run.store, tables.RETAINED_COMMITS, key)
+            known = run.documents.get(tables.manifest_key(tables.RETAINED_COMMITS, key))
+            stored = known or reading.load_table(run.store, tables.RETAINED_COMMITS, key)
             manifest = stored.manifest
             found = None if manifest.instance != run.instance else Heads.of(manifest)
         except CorruptTableError:

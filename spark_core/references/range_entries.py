@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from spark_core.addresses.address_hashes import Distinct, hashed
 from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
-from spark_core.optimized import sketches
+from spark_core.index.entries import Kept
 from spark_core.references import expired_entries
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.ranges import RANGES, ROWS_HELD, TableReader
@@ -35,7 +34,7 @@ def read_ranges(
     figures: Counter[str],
     *,
     saying_why: bool = False,
-    sketched: list[dict[str, Any]] | None = None,
+    kept: Kept | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges whole, or raise.
 
@@ -44,7 +43,7 @@ def read_ranges(
         ranges: Columns of `RANGES`, only ranges of retained commits.
         figures: Counts what was read.
         saying_why: Whether to return the column `why` too.
-        sketched: Gets the sketch of each range; None if nobody wants them.
+        kept: Gets what the index keeps of each range; None if nothing is kept.
 
     Yields:
         Columns of `schemas.COMMITTED_ADDRESSES`, each row once as far as the task remembers, and
@@ -53,18 +52,7 @@ def read_ranges(
     distinct = Distinct()
     with counting(figures, reader.store.requests):
         for group in _groups(reader, ranges, partial(read_whole, reader)):
-            batch, owners = _resolved_group(reader.namespace, group)
-            if sketched is not None:
-                bounds = np.searchsorted(owners, np.arange(len(group) + 1)).tolist()
-                sketched += [
-                    sketches.sketch(
-                        row["range_id"],
-                        found.num_rows,
-                        batch.slice(begin, end - begin),
-                        with_contents=reader.store.tells_content,
-                    )
-                    for (row, found), (begin, end) in zip(group, pairwise(bounds), strict=True)
-                ]
+            batch, owners = _resolved_group(reader.namespace, group, kept)
             # A row that is left out has the same hash as a stored one, and that hash decides, so
             # nothing that it keeps can go. This matters because somebody may craft hashes.
             is_first = distinct.first(batch.column("address_hash"), _details(batch))
@@ -111,8 +99,10 @@ def _groups(
         yield group
 
 
-def _resolved_group(namespace: Namespace, group: _Group) -> tuple[pa.RecordBatch, Any]:
-    """Resolve the entries of ranges.
+def _resolved_group(
+    namespace: Namespace, group: _Group, kept: Kept | None
+) -> tuple[pa.RecordBatch, Any]:
+    """Resolve the entries of ranges, and keep them for the index.
 
     Returns:
         Columns of `schemas.COMMITTED_ADDRESSES`, and for each row the number of its range.
@@ -121,8 +111,13 @@ def _resolved_group(namespace: Namespace, group: _Group) -> tuple[pa.RecordBatch
     entries = group[0][1]
     if len(group) > 1:
         entries = pa.concat_batches([found for _, found in group])
+    every, is_elsewhere = _resolved(namespace, entries)
+    if kept is not None:
+        kept.add([row for row, _ in group], every)
     is_head = _of_ranges(group, "is_head", owners)
-    return _resolved(namespace, entries, is_head=is_head, owners=owners)
+    is_row = pc.or_(is_head, pc.invert(is_elsewhere))
+    rows = _as_of(every, is_head)
+    return rows.filter(is_row), owners[is_row.to_numpy(zero_copy_only=False)]
 
 
 def _of_ranges(group: _Group, name: str, owners: Any) -> pa.Array:
@@ -164,11 +159,11 @@ def _details(batch: pa.RecordBatch) -> Any:
 
 
 def read_hashes(
-    reader: TableReader, ranges: pa.Table, figures: Counter[str]
+    reader: TableReader, ranges: pa.Table, figures: Counter[str], *, kept: Kept | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges of expired commits: columns of `expired_entries.ENTRIES`, without paths."""
     distinct = Distinct()
-    for batch in _read_unneeded(reader, ranges, figures):
+    for batch in _read_unneeded(reader, ranges, figures, kept):
         entries = expired_entries.entries(batch, with_paths=False)
         # Entries of one object that say different things of it stay apart.
         said = entries.column("checksum").to_numpy() * 31 + entries.column("size_bytes").to_numpy()
@@ -176,11 +171,11 @@ def read_hashes(
 
 
 def read_entries(
-    reader: TableReader, ranges: pa.Table, figures: Counter[str]
+    reader: TableReader, ranges: pa.Table, figures: Counter[str], *, kept: Kept | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges of expired commits: columns of `expired_entries.ENTRIES`, few of them twice."""
     held, waiting, rows = expired_entries.ENTRIES.empty_table(), list[pa.RecordBatch](), 0
-    for batch in _read_unneeded(reader, ranges, figures):
+    for batch in _read_unneeded(reader, ranges, figures, kept):
         waiting.append(expired_entries.entries(batch, with_paths=True))
         rows += batch.num_rows
         if rows > ROWS_HELD:
@@ -194,25 +189,22 @@ def read_entries(
 
 
 def _read_unneeded(
-    reader: TableReader, ranges: pa.Table, figures: Counter[str]
+    reader: TableReader, ranges: pa.Table, figures: Counter[str], kept: Kept | None
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges whose damage does not matter: `schemas.COMMITTED_ADDRESSES`, and newest."""
     # A list, because several threads add to it at once.
     unread: list[str] = []
 
     def read(row: Mapping[str, Any]) -> pa.RecordBatch | None:
-        range_id = row["range_id"]
         try:
-            return graveler.read_range(
-                reader.read(range_id), name=reader.name(range_id), expected_id=range_id
-            )
+            return read_whole(reader, row)
         except LakegcError:
-            unread.append(range_id)
+            unread.append(row["range_id"])
             return None
 
     def resolve(group: _Group) -> Iterator[pa.RecordBatch]:
         try:
-            entries, owners = _resolved_group(reader.namespace, group)
+            entries, owners = _resolved_group(reader.namespace, group, kept)
         except LakegcError:
             if len(group) == 1:
                 unread.append(group[0][0]["range_id"])
@@ -232,39 +224,36 @@ def _read_unneeded(
     figures["unread"] += len(unread)
 
 
-def resolved(namespace: Namespace, found: pa.RecordBatch, *, is_head: bool) -> pa.RecordBatch:
-    """Resolve the entries of one range; columns of `schemas.COMMITTED_ADDRESSES`.
+def resolved(namespace: Namespace, found: pa.RecordBatch) -> pa.RecordBatch:
+    """Resolve the entries of a range of a head; columns of `schemas.COMMITTED_ADDRESSES`.
 
-    Entries outside the namespace are left out, except two kinds. An entry of a branch head stays,
-    because it can have a twin inside. An entry that may be inside by another name of the store
-    stays too. Such entries keep their absolute address, which equals no relative one.
+    Entries outside the namespace stay, because they can have a twin inside. They keep their
+    absolute address, which equals no relative one.
     """
-    of_rows = pa.repeat(pa.scalar(is_head), found.num_rows)
-    return _resolved(namespace, found, is_head=of_rows, owners=np.empty(found.num_rows))[0]
+    return _resolved(namespace, found)[0]
 
 
 def _resolved(
-    namespace: Namespace, found: pa.RecordBatch, *, is_head: pa.BooleanArray, owners: Any
-) -> tuple[pa.RecordBatch, Any]:
-    """Do `resolved` for entries of several ranges, and return the owners of its rows too."""
+    namespace: Namespace, found: pa.RecordBatch
+) -> tuple[pa.RecordBatch, pa.BooleanArray]:
+    """Do `resolved`, and say which entries lie elsewhere under every name of the store."""
     address = namespace.relative_batch(found.column("address"), found.column("address_type"))
+    is_elsewhere = pa.repeat(pa.scalar(False), found.num_rows)
     if address.null_count:
-        another_name = pc.if_else(
-            may_be_own(found.column("address")), found.column("address"), None
-        )
-        address = pc.coalesce(address, another_name)
-        address = pc.coalesce(address, pc.if_else(is_head, found.column("address"), None))
-    path, checksum = (pc.if_else(is_head, found.column(one), None) for one in ("path", "checksum"))
-    sizes = found.column("size_bytes")
-    if address.null_count:
-        kept = address.is_valid()
-        address, sizes, path, checksum, is_head = (
-            column.filter(kept) for column in (address, sizes, path, checksum, is_head)
-        )
-        owners = owners[kept.to_numpy(zero_copy_only=False)]
-    is_live = pc.and_(pc.starts_with(address, "data/"), is_head)
-    resolved_entries = pa.record_batch(
-        [address, sizes, path, checksum, is_live, alive_hashes(address)],
-        schema=schemas.COMMITTED_ADDRESSES,
+        is_elsewhere = pc.and_(address.is_null(), pc.invert(may_be_own(found.column("address"))))
+        address = pc.coalesce(address, found.column("address"))
+    columns = [address, found.column("size_bytes"), found.column("path"), found.column("checksum")]
+    in_data = pc.starts_with(address, "data/")
+    every = pa.record_batch(
+        [*columns, in_data, alive_hashes(address)], schema=schemas.COMMITTED_ADDRESSES
     )
-    return resolved_entries, owners
+    return every, is_elsewhere
+
+
+def _as_of(every: pa.RecordBatch, is_head: pa.BooleanArray) -> pa.RecordBatch:
+    """Leave path, checksum and life to the entries of heads."""
+    rows = dict(zip(every.schema.names, every.columns, strict=True))
+    for name in ("head_path", "checksum"):
+        rows[name] = pc.if_else(is_head, rows[name], None)
+    rows["is_live"] = pc.and_(rows["is_live"], is_head)
+    return pa.record_batch(list(rows.values()), schema=every.schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,13 +16,16 @@ import pyarrow.compute as pc
 from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
+from spark_core.index.known import tree
+from spark_core.records import writing
+from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.tasks import counting, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 
 # Columns of ranges that no task needs.
-_OF_THE_DRIVER = {"min_key", "times", "kept_times"}
+_OF_THE_DRIVER = {"times"}
 
 # A range, and what its readers need to know of the metaranges that have it.
 RANGES = pa.schema(
@@ -36,10 +39,8 @@ RANGES = pa.schema(
         pa.field("newest", pa.int32()),
         # One of the commits that have it, in words; null where nobody asks.
         pa.field("why", pa.string()),
-        # Number of metaranges that have it.
+        # Number of metaranges that were read and have it.
         pa.field("times", pa.int64(), nullable=False),
-        # Number of those of retained commits.
-        pa.field("kept_times", pa.int64(), nullable=False),
     ]
 )
 
@@ -77,6 +78,7 @@ class TableReader:
         prefix: Where the server keeps its tables.
         threads: Files that are read at once.
         with_paths: Whether paths of expired commits are wanted.
+        remembers: Whether small tables are remembered, as they are few and read several times.
     """
 
     store: ObjectStore
@@ -84,13 +86,19 @@ class TableReader:
     prefix: str
     threads: int
     with_paths: bool
+    remembers: bool = False
 
     @classmethod
-    def of(cls, run: Run, prefix: str) -> TableReader:
+    def of(cls, run: Run, prefix: str, *, remembers: bool = False) -> TableReader:
         """Make the part of a run that travels to the executors."""
         options = run.options
         return cls(
-            run.store, run.namespace, prefix, options.read_threads, options.explain == "full"
+            run.store,
+            run.namespace,
+            prefix,
+            options.read_threads,
+            options.explain == "full",
+            remembers,
         )
 
     def name(self, table_id: str) -> str:
@@ -100,6 +108,9 @@ class TableReader:
     def read(self, table_id: str) -> bytes:
         """Read a table file whole."""
         name = self.name(table_id)
+        if self.remembers:
+            # Its name is a hash of its content, and whoever reads it compares that.
+            return self.store.read_unchanging(name)
         known = self.store.small_files.get(name)
         return self.store.read(name) if known is None else known
 
@@ -144,21 +155,45 @@ def distinct_ranges(
     Raises:
         CorruptTableError: If a metarange of a retained commit cannot be read whole.
     """
+    found, receipts = read_metaranges(run, reader, metaranges)
+    return found, writing.summed(receipts)[1]
+
+
+def read_metaranges(
+    run: Run,
+    reader: TableReader,
+    metaranges: Sequence[Metarange],
+    *,
+    trees: Target | None = None,
+) -> tuple[pa.Table, list[Receipt]]:
+    """Do what `distinct_ranges` does, and write the metaranges for the index.
+
+    Args:
+        run: The run.
+        reader: As for `distinct_ranges`, like the following.
+        metaranges: The metaranges.
+        trees: Where their ranges are written: columns of `schemas.INDEXED_TREES`; None for nowhere.
+
+    Returns:
+        The ranges; and what each task wrote and counted.
+    """
     count, rows = len(metaranges), work_of_metaranges(len(metaranges))
     wanted = min(-(-count // _METARANGES_OF_A_TASK), run.options.range_partitions)
     each = max(1, count if placement.driver_works(rows) else -(-count // max(1, wanted)))
     tasks = [tuple(metaranges[begin : begin + each]) for begin in range(0, count, each)]
-    receipts = run_tasks(lambda: run.spark, tasks, partial(_read_metaranges, reader), rows=rows)
-    figures = Counter[str]()
-    for _, read in receipts:
-        figures.update(read)
-    found = _merged([table for table, _ in receipts])
-    return found.sort_by([("min_key", "ascending"), ("range_id", "ascending")]), figures
+    work = partial(_read_metaranges, reader, trees)
+    told = run_tasks(lambda: run.spark, tasks, work, rows=rows)
+    return in_order(merged([table for table, _ in told])), [receipt for _, receipt in told]
 
 
-def _merged(some: Sequence[pa.Table]) -> pa.Table:
+def in_order(ranges: pa.Table) -> pa.Table:
+    """Sort ranges, columns of `RANGES`: versions of one stretch of paths become neighbours."""
+    return ranges.sort_by([("min_key", "ascending"), ("range_id", "ascending")])
+
+
+def merged(some: Sequence[pa.Table]) -> pa.Table:
     """Merge the rows of each range; columns of `RANGES`."""
-    merged = (
+    found = (
         pa.concat_tables([RANGES.empty_table(), *some])
         .group_by(["range_id", "count"])
         .aggregate(
@@ -169,12 +204,11 @@ def _merged(some: Sequence[pa.Table]) -> pa.Table:
                 ("newest", "min"),
                 ("why", "min"),
                 ("times", "sum"),
-                ("kept_times", "sum"),
             ]
         )
     )
     return (
-        merged.rename_columns(
+        found.rename_columns(
             {
                 "min_key_min": "min_key",
                 "is_head_max": "is_head",
@@ -182,7 +216,6 @@ def _merged(some: Sequence[pa.Table]) -> pa.Table:
                 "newest_min": "newest",
                 "why_min": "why",
                 "times_sum": "times",
-                "kept_times_sum": "kept_times",
             }
         )
         .select(RANGES.names)
@@ -191,10 +224,11 @@ def _merged(some: Sequence[pa.Table]) -> pa.Table:
 
 
 def _read_metaranges(
-    reader: TableReader, _number: int, metaranges: Sequence[Metarange]
-) -> tuple[pa.Table, Counter[str]]:
+    reader: TableReader, trees: Target | None, number: int, metaranges: Sequence[Metarange]
+) -> tuple[pa.Table, Receipt]:
     # Lists, because several threads add to them at once.
     seen: list[tuple[Metarange, int]] = []
+    kept: list[pa.RecordBatch] = []
     unread: list[str] = []
 
     def read(metarange: Metarange) -> Iterator[pa.RecordBatch]:
@@ -210,6 +244,8 @@ def _read_metaranges(
             unread.append(metarange.id)
             return
         seen.append((metarange, found.num_rows))
+        if trees is not None:
+            kept.append(tree(metarange.id, found.column("range_id")))
         rest = [
             pa.repeat(pa.scalar(value, RANGES.field(name).type), found.num_rows)
             for name, value in (
@@ -218,7 +254,6 @@ def _read_metaranges(
                 ("newest", metarange.newest),
                 ("why", metarange.why),
                 ("times", 1),
-                ("kept_times", int(metarange.is_retained)),
             )
         ]
         columns = [found.column(name) for name in ("range_id", "count", "min_key")]
@@ -231,8 +266,8 @@ def _read_metaranges(
             waiting.append(batch)
             rows += batch.num_rows
             if rows > ROWS_HELD:
-                ranges, waiting, rows = _merged([ranges, pa.Table.from_batches(waiting)]), [], 0
-    ranges = _merged([ranges, pa.Table.from_batches(waiting, RANGES)])
+                ranges, waiting, rows = merged([ranges, pa.Table.from_batches(waiting)]), [], 0
+    ranges = merged([ranges, pa.Table.from_batches(waiting, RANGES)])
     retained = [(metarange, count) for metarange, count in seen if metarange.is_retained]
     figures.update(
         metaranges=len(seen),
@@ -243,7 +278,11 @@ def _read_metaranges(
         head_metaranges=sum(metarange.is_head for metarange, _ in retained),
         empty_metaranges=sum(not count for _, count in retained),
     )
-    return ranges, figures
+    written = Receipt((), {})
+    if trees is not None and kept:
+        # One batch, so that it is written as one file.
+        written = writing.write_parts(trees, number, iter((pa.concat_batches(kept),)))
+    return ranges, replace(written, figures=dict(figures))
 
 
 def work_of_metaranges(count: int) -> int:

@@ -40,7 +40,7 @@ MD5 = r"^[0-9a-f]{32}$"
 HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 # What an entry or the store gives; the checksum is a hash.
 STATED = HASHES.append(pa.field("checksum", pa.int64()))
-_SIZED = HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
+SIZED = HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
 # An entry below `data/`.
 _IN_DATA = HASHES.append(pa.field("slice", pa.string(), nullable=False))
 NONE_ABSENT = np.empty(0, np.int64)
@@ -55,25 +55,40 @@ ADDRESSES = pa.schema([ENTRIES.field("address")])
 
 
 @dataclass(frozen=True)
+class Seen:
+    """Objects that this run saw in the store, where it knows others from the index alone.
+
+    Attributes:
+        there: Their hashes: columns of `HASHES`.
+        lost: Hashes of the addresses that were looked up and are not there, sorted and once.
+    """
+
+    there: AnySource
+    lost: Any
+
+
+@dataclass(frozen=True)
 class HeadEntries:
     """The entries of branch heads, and how they compare with the store.
 
     Attributes:
         spark: Gives the session; called where there is more than the driver brings together.
-        rows: Gives them: columns of `ENTRIES`; rows without a path are no entries of heads.
+        rows: Gives those behind which something may hide: columns of `ENTRIES`; rows without a
+            path are no entries of heads.
         absent: Hashes of the addresses of entries below `data/` whose object is not in the store;
             an array, as `absent` returns it.
         are_sizes_said: Whether any entry gives another size than its object has. Entries of
             retained commits that are no heads count too: a copy of such an entry, under an unsigned
             name, gives the same size.
-        listing: Gives the store's objects: columns of `LISTED`. It is read where checksums are
-            compared.
+        listing: Gives the store's objects: columns of `LISTED`.
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
-        are_compared: Whether it would show in `rows` and `listing` if any entry gave another
-            checksum than its object has. They are all there are, or the base of an optimized run
-            compared the others.
-        are_checksums_said: Whether any entry does so; None where nobody has looked yet.
+        are_checksums_said: Says whether any entry gives another checksum than its object has. It is
+            asked where that counts, and remembered.
         least: At least so many entries the heads have, where `rows` has few of them.
+        seen: Gives those of the listing that this run saw; None for all of them. Only an entry
+            whose object was seen clears anybody.
+        lost: Gives the hashes of entries that may have a candidate's content, and whose object the
+            listing has, but not the store; sorted and once. None where the store was listed.
     """
 
     spark: Spark
@@ -81,10 +96,11 @@ class HeadEntries:
     absent: Any
     are_sizes_said: bool
     listing: Callable[[], AnySource]
+    are_checksums_said: Callable[[], bool]
     any_outside: bool = True
-    are_compared: bool = True
-    are_checksums_said: bool | None = None
     least: int = 0
+    seen: Callable[[], Seen] | None = None
+    lost: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,34 +117,30 @@ class Compared:
     any_absent: bool
 
 
-def compared(heads: HeadEntries) -> Compared:
-    """Compare the entries of heads with the listing.
+def compared(spark: Spark, entries: AnySource, listing: AnySource, absent: Any) -> Compared:
+    """Compare entries of heads with the listing.
 
     Objects with one hash count as one, which can only turn an answer to yes. Checksums are compared
     by their hashes here as wherever they are believed, so two that look alike do so everywhere.
+
+    Args:
+        spark: Gives the session.
+        entries: Columns of `STATED`.
+        listing: The same columns.
+        absent: Hashes of addresses of entries whose object is not in the store.
     """
     sources: dict[str, AnySource] = {
-        "entries": heads.rows().through(STATED, _stated),
-        "listed": heads.listing().through(STATED, stated_by_the_store),
-        "absent": source_of(pa.table([heads.absent], schema=HASHES), HASHES),
+        "entries": entries,
+        "listed": listing,
+        "absent": source_of(pa.table([absent], schema=HASHES), HASHES),
     }
-    receipts, _ = Exchange(sources, _compared, HASHES, _nothing).run(heads.spark)
+    receipts, _ = Exchange(sources, _compared, HASHES, _nothing).run(spark)
     return Compared(
         any(one.are_checksums_said for one in receipts), any(one.any_absent for one in receipts)
     )
 
 
-def are_checksums_stated(heads: HeadEntries) -> bool:
-    """Say whether any entry's checksum differs from its object's.
-
-    Where nobody has looked yet, entries and listing are read once.
-    """
-    if heads.are_checksums_said is not None:
-        return heads.are_checksums_said
-    return compared(heads).are_checksums_said
-
-
-def _stated(batches: Batches) -> Batches:
+def stated(batches: Batches) -> Batches:
     """Return what entries of heads give: columns of `STATED`."""
     for batch in of_heads(batches):
         yield _hashed_checksums(batch, batch.column("checksum"))
@@ -188,12 +200,9 @@ def are_sizes_stated(spark: Spark, listing: AnySource, entries: AnySource) -> bo
     Args:
         spark: Gives the session.
         listing: Columns address and size_bytes.
-        entries: The same columns.
+        entries: Columns address_hash and size_bytes.
     """
-    sources: dict[str, AnySource] = {
-        name: rows.through(_SIZED, _sized)
-        for name, rows in (("listed", listing), ("said", entries))
-    }
+    sources: dict[str, AnySource] = {"listed": listing.through(SIZED, _sized), "said": entries}
     receipts, _ = Exchange(sources, _are_sizes_stated, HASHES, _nothing).run(spark)
     return any(receipts)
 
@@ -201,7 +210,7 @@ def are_sizes_stated(spark: Spark, listing: AnySource, entries: AnySource) -> bo
 def _sized(batches: Batches) -> Batches:
     for batch in batches:
         columns = [hashed(batch.column("address")), batch.column("size_bytes")]
-        yield pa.record_batch(columns, schema=_SIZED)
+        yield pa.record_batch(columns, schema=SIZED)
 
 
 def _are_sizes_stated(bucket: Mapping[str, pa.Table]) -> Sent[bool]:
@@ -230,6 +239,19 @@ def absent(spark: Spark, entries: AnySource, listing: AnySource) -> Any:
         listing: Column address.
     """
     found, _ = _unlisted(spark, entries, listing, _hashes_of)
+    return sorted_once(np.concatenate([NONE_ABSENT, *found]))
+
+
+def unlisted_hashes(spark: Spark, entries: AnySource, listing: AnySource) -> Any:
+    """Return the hashes of entries without a listed object, sorted and once.
+
+    Args:
+        spark: Gives the session.
+        entries: Columns of `HASHES`.
+        listing: The same.
+    """
+    sources: dict[str, AnySource] = {"entries": entries, "listed": listing}
+    found, _ = Exchange(sources, partial(_are_unlisted, _hashes_of), HASHES, _nothing).run(spark)
     return sorted_once(np.concatenate([NONE_ABSENT, *found]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 from spark_core.fates import Fate
@@ -76,13 +77,7 @@ def cautions(
             "characters and the like), so they stay, whether anything reaches them or not. Look "
             "at them with the store's own tools"
         )
-    if again := expired.deleted_before:
-        found.append(
-            f"{counted(again.objects, 'object')} ({bytes_text(again.bytes)}) of those that may go "
-            "were reported deleted by an earlier sweep and are still there, so the store says that "
-            "it deletes and does not, or somebody brought them back. Totals of what was reclaimed "
-            "count them once. Look at the bucket's settings (versions, locks, replication)"
-        )
+    found += _of_the_store(expired)
     for fate, (objects, size_bytes) in fates_of(expired).items():
         if fate in _BY_SETTING:
             found.append(
@@ -90,3 +85,20 @@ def cautions(
                 f"kept: they {_BY_SETTING[Fate(fate)]}"
             )
     return tuple(found)
+
+
+def _of_the_store(expired: ExpiredFigures) -> Iterator[str]:
+    """Say what may be otherwise in the store than the figures of what may go have it."""
+    if expired.seen is not None and (unseen := expired.seen.unseen_objects):
+        yield (
+            f"{counted(unseen, 'object')} of those that may go were taken from the index and not "
+            "looked at in the store, as that would have cost too much: some may be gone, or have "
+            "been written over. A sweep looks at each before its request"
+        )
+    if again := expired.deleted_before:
+        yield (
+            f"{counted(again.objects, 'object')} ({bytes_text(again.bytes)}) of those that may go "
+            "were reported deleted by an earlier sweep and are still there, so the store says that "
+            "it deletes and does not, or somebody brought them back. Totals of what was reclaimed "
+            "count them once. Look at the bucket's settings (versions, locks, replication)"
+        )

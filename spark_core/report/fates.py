@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from spark_core.fates import Fate
 from spark_core.records.figures import ExpiredFigures
 
-# What an optimized run did not read: a row beside the fates of what was listed.
-NOT_READ = "not_read"
+# What the index had, and the store has not any more: a row beside the fates.
+VANISHED = "vanished"
 
 WORDS: Mapping[str, str] = {
     **{fate.value: fate.sentence for fate in Fate},
-    NOT_READ: "not read: decided by the run that this one began from",
+    VANISHED: "in the index, and not in the store any more",
 }
 """Each fate in words for people."""
 
@@ -30,8 +30,8 @@ def fates_of(expired: ExpiredFigures) -> dict[str, Amount]:
         there is. Empty where an earlier lakegc did not note them.
     """
     found = dict(expired.by_fate or {})
-    if expired.not_read is not None:
-        found[NOT_READ] = (expired.not_read.objects, expired.not_read.bytes)
+    if expired.vanished is not None:
+        found[VANISHED] = (expired.vanished.objects, expired.vanished.bytes)
     return {fate: amount for fate, amount in found.items() if amount[0]}
 
 

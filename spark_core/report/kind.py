@@ -1,8 +1,10 @@
-"""What a mark read, from the manifests of its tables: everything, or what changed since another."""
+"""What a mark read, and what it took from the index, from the manifests of its tables."""
 
 from __future__ import annotations
 
-from spark_core.records.figures import CommittedFigures, ListedFigures
+from dataclasses import replace
+
+from spark_core.records.figures import CommittedFigures, ListedFigures, TakenFigures
 from spark_core.records.manifest import Manifest
 from spark_core.report.values import Kind
 
@@ -15,14 +17,23 @@ def kind_of(slices: Manifest, committed: Manifest | None = None) -> Kind:
         committed: Manifest of table 4; None leaves out what is known of ranges.
     """
     listed = ListedFigures.of(slices)
-    base = listed.base
-    change = None if committed is None else CommittedFigures.of(committed).change
-    return Kind(
-        name="full" if base is None else "optimized",
+    kind = Kind(
+        name="clean",
         started=slices.reading_began,
         last_slice=listed.last_slice or "",
         why_full=listed.why_full or "",
-        base="" if base is None else base.run,
-        spared_slices=0 if base is None else base.spared_slices,
-        spared_ranges=0 if change is None else change.unread_ranges,
+    )
+    if listed.base is not None:
+        run, slices_ = listed.base.run, listed.base.spared_slices
+        return replace(kind, name="optimized", index=run, spared_slices=slices_)
+    if listed.index is None:
+        return kind
+    taken = TakenFigures() if committed is None else CommittedFigures.of(committed).taken
+    return replace(
+        kind,
+        name="optimized",
+        index=listed.index.run,
+        spared_slices=listed.index.slices,
+        taken_objects=listed.index.objects,
+        spared_ranges=taken.ranges + taken.expired_ranges,
     )

@@ -40,7 +40,7 @@ State = Literal[
     "unfinished", "refused", "marked", "sweep unfinished", "swept in part", "swept", "restored",
     "unreadable",
 ]  # fmt: skip
-KindName = Literal["", "full", "optimized"]
+KindName = Literal["", "clean", "optimized"]
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 
 # The folders that a run may have left, whichever of them is there.
@@ -80,9 +80,9 @@ class PastRun:
         quarantine_until: Until when the deleted objects can come out of quarantine, if they were
             moved there.
         in_quarantine: Objects and bytes of the run that lie there now.
-        kind: `full` or `optimized`; empty if its mark did not begin, or cannot be read.
-        base: Run key of the run that an optimized one began from; empty for a full one.
-        why_full: Why a run that might be optimized was a full one.
+        kind: `clean` or `optimized`; empty if its mark did not begin, or cannot be read.
+        index: Run key of the run that saved the index of an optimized one; empty for a clean one.
+        why_full: Why a run that might be optimized was a clean one.
         problem: What could not be read, and why.
     """
 
@@ -107,7 +107,7 @@ class PastRun:
     quarantine_until: datetime | None = None
     in_quarantine: Amount = (0, 0)
     kind: KindName = ""
-    base: str = ""
+    index: str = ""
     why_full: str = ""
     problem: str = ""
 
@@ -294,7 +294,7 @@ def _state(swept: Manifest | None, *, refused: bool, journal: bool, back: int) -
 def _kind(slices: Manifest) -> dict[str, Any]:
     """Return what a mark read, as values of `PastRun`."""
     kind = kind_of(slices)
-    return {"kind": kind.name, "base": kind.base, "why_full": kind.why_full}
+    return {"kind": kind.name, "index": kind.index, "why_full": kind.why_full}
 
 
 def outcomes_of(swept: Manifest) -> dict[str, tuple[int, int]]:

@@ -19,6 +19,7 @@ from spark_core.records.figures import ExpiredFigures, ReferenceFigures, Verifie
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.reference_job import marks
+from spark_core.references.known_ranges import retained_hashes
 from spark_core.report.values import Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
@@ -156,7 +157,7 @@ def _sources(
         "named": named.through(_NAMED, partial(_with_form, run.options.flat), _once),
         "listed": stored["namespace_slices"].source(["address_hash", "size_bytes"]),
         "fates": run.load(tables.FATES).source(["address_hash", "fate"]),
-        "committed": stored["committed_addresses"].source(["address_hash"]),
+        "committed": retained_hashes(run, stored["committed_addresses"]),
         "staged": stored["uncommitted_addresses"].source(["address_hash"]),
     }
 

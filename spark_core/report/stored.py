@@ -39,7 +39,7 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
     # Nobody asks what other rules would free of a run that has no mark yet.
     what_if = None if just_marked else load_curve(run.store, key)
     past = (
-        trend(run.store, report, marked=run.marked, swept=_swept_base(run))
+        trend(run.store, report, marked=run.marked, swept=_swept_before(run))
         if just_marked
         else trend(run.store, report)
     )
@@ -58,13 +58,14 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
     return where
 
 
-def _swept_base(run: Run) -> Mapping[RunKey, bool] | None:
-    """Say whether the base of an optimized mark was swept, as this process read when it began."""
-    begun_from = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
-    if begun_from is None or not run.is_of_this_process:
+def _swept_before(run: Run) -> Mapping[RunKey, bool] | None:
+    """Say whether the run that saved the index was swept, as this process read when it began."""
+    index = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).index
+    if index is None or not run.is_of_this_process:
         return None
-    key = RunKey.parse(begun_from.run)
-    return {key: tables.manifest_key(DELETION_REPORT, key) in run.documents}
+    key = RunKey.parse(index.run)
+    where = tables.manifest_key(DELETION_REPORT, key)
+    return {key: run.documents[where] is not None} if where in run.documents else None
 
 
 def make(

@@ -16,12 +16,11 @@ from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.fates import Fate
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.report.fates import NOT_READ, WORDS
 from spark_core.report.values import PastRun, Report
 from spark_core.storage import ObjectStore
 
 RUNS = 30
-_LIVE = frozenset({Fate.COMMITTED.sentence, Fate.STAGED.sentence, WORDS[NOT_READ]})
+_LIVE = frozenset({Fate.COMMITTED.sentence, Fate.STAGED.sentence})
 # What another run would let go. Without it, the garbage of a run that takes only a part would seem
 # to have gone.
 _OF_OTHERS = frozenset({Fate.LEFT_TO_OTHERS.sentence, Fate.NOT_NAMED.sentence})
@@ -35,8 +34,7 @@ class Point:
     Attributes:
         run: Run key.
         listed: Everything in the namespace.
-        live: What a retained commit or a staged entry reaches; for an optimized run also what it
-            did not read, nearly all of which is live.
+        live: What a retained commit or a staged entry reaches.
         garbage: What may go, by this run or by one that takes everything.
         reclaimed: What a sweep of the run deleted; 0 without one.
         swept: Whether there was one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -85,36 +85,40 @@ class Kind:
     """What a mark read.
 
     Attributes:
-        name: `full`: everything. `optimized`: what changed since another run.
+        name: `clean`: everything. `optimized`: what may have changed; what never changes was taken
+            from the index.
         started: Before the first page of the listing was read.
         last_slice: The newest slice that was there, by its name; empty for none, and in a report of
             an earlier lakegc.
-        why_full: Why a run that might be optimized was a full one; empty where nobody asked for an
+        why_full: Why a run that might be optimized was a clean one; empty where nobody asked for an
             optimized one.
-        base: Run key of the run that an optimized one began from; empty for a full run.
-        spared_slices: Slices that were not listed.
-        spared_ranges: Ranges of retained commits that were not read.
+        index: Run key of the run that saved the index of an optimized one; empty for a clean run.
+        spared_slices: Slices that were not listed ...
+        taken_objects: ... and the objects that were taken from the index instead.
+        spared_ranges: Ranges that were not read: their entries were taken from the index.
     """
 
     name: str
     started: datetime
     last_slice: str = ""
     why_full: str = ""
-    base: str = ""
+    index: str = ""
     spared_slices: int = 0
+    taken_objects: int = 0
     spared_ranges: int = 0
 
     @property
     def is_optimized(self) -> bool:
-        """Whether only what changed was read."""
+        """Whether something was taken from the index."""
         return self.name == "optimized"
 
     def __str__(self) -> str:
         if not self.is_optimized:
-            return f"full: {self.why_full}" if self.why_full else "full"
+            return f"{self.name}: {self.why_full}" if self.why_full else self.name
         return (
-            f"optimized, from run {self.base}: {counted(self.spared_slices, 'slice')} and "
-            f"{counted(self.spared_ranges, 'range')} were not read"
+            f"optimized, with the index of run {self.index}: "
+            f"{counted(self.spared_slices, 'slice')} ({counted(self.taken_objects, 'object')}) and "
+            f"{counted(self.spared_ranges, 'range')} were taken from it"
         )
 
 
@@ -275,14 +279,13 @@ class Report:
         place: Root of the namespace, for people.
         cutoff: Objects written at or after it were left alone.
         mark: sha256 of the manifest of the expired addresses that this report describes.
-        listed: All objects of the namespace, those included that an optimized run did not list.
+        listed: All objects of the namespace, as listings and the index have them.
         expired: Objects that may go.
         by_reason: Objects that may go, by reason, most bytes first.
         by_age: Objects that may go, by age at the run's instant, youngest first.
         by_slice: Objects that may go, by slice, most bytes first; a last row sums the slices that
             are not shown.
-        kept: All others, by why they stay. `expired` and these add up to `listed`. A row of an
-            optimized run is what its base decided.
+        kept: All others, by why they stay. `expired` and these add up to `listed`.
         fates: Objects and bytes of each fate; they add up to `listed`. Empty in a report of an
             earlier lakegc.
         commits: Why commits keep their objects -> how many do, most first.
@@ -428,7 +431,10 @@ def _reference(found: Mapping[str, Any] | None) -> ReferenceReport | None:
 def _kind(found: Mapping[str, Any] | None) -> Kind | None:
     if found is None:
         return None
-    return Kind(**{**found, "started": datetime.fromisoformat(found["started"])})
+    # An earlier lakegc called the run that an optimized one took over from its base.
+    read = {"index": found.get("base", ""), **found}
+    known = {each.name: read[each.name] for each in fields(Kind) if each.name in read}
+    return Kind(**{**known, "started": datetime.fromisoformat(found["started"])})
 
 
 def _policy(found: Mapping[str, Any] | None) -> PolicyTaken | None:

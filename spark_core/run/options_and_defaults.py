@@ -134,10 +134,9 @@ class RunOptions:
         price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs` and
             `status` then also show
             costs.
-        optimized: Read only what changed since the last mark that passed; the first mark, and each
-            `full_every`-th, reads everything.
+        optimized: Keep an index of what never changes, and take from it what it has; the first
+            mark, and each `full_every`-th, reads everything.
         full_every: One of so many marks reads everything, and compares itself with the others.
-        max_base_age: An optimized mark never begins from one that is older than this.
         keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports
             stay.
     """
@@ -226,9 +225,6 @@ class RunOptions:
     price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
     optimized: bool = True
     full_every: Annotated[int, Option(ge=1, le=1000)] = 7
-    max_base_age: Annotated[timedelta, Option(unit="days", gt=0, le=_LONGEST_DAYS)] = timedelta(
-        days=30
-    )
     keep_runs: Annotated[int, Option(ge=1, le=100_000)] = 14
 
     @property

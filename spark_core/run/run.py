@@ -142,7 +142,6 @@ class Run:
             expired may go.
         take_over: Key of the dead run whose lease this one may take over.
         full: Whether everything is read, although the settings allow an optimized run.
-        base: Key of the run that an optimized one is to begin from; None for the last one.
         known: Tables that this process has stored, and tables of marks that it has read, by the key
             of their manifests.
         documents: Documents of earlier runs that this process has read, and those of this run that
@@ -167,7 +166,6 @@ class Run:
     reference_mark: str | None = None
     take_over: str | None = None
     full: bool = False
-    base: RunKey | None = None
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
     documents: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     unused: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
@@ -368,7 +366,6 @@ def open_run(
     reference_mark: str | None = None,
     take_over: str | None = None,
     full: bool = False,
-    base: RunKey | None = None,
 ) -> Run:
     """Find a repository and the store that holds it; one call to the server.
 
@@ -380,7 +377,6 @@ def open_run(
         reference_mark: Id of a mark of lakeFS's own job to verify, and to stay within.
         take_over: Key of the dead run whose lease may be taken over.
         full: Whether to read everything, although the settings allow an optimized run.
-        base: Key of the run that an optimized one is to begin from; None for the last one.
 
     Raises:
         UnsafePlanError: If the key lies in the future, or this machine's clock was set back so far
@@ -406,7 +402,6 @@ def open_run(
         reference_mark=reference_mark,
         take_over=take_over,
         full=full,
-        base=base,
     )
 
 

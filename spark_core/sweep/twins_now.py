@@ -12,24 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.addresses.address_hashes import are_among
-from spark_core.optimized.listing import Listing, of_mark
-from spark_core.records import reading, tables
-from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
+from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
+from spark_core.records import tables
+from spark_core.records.figures import ExpiredFigures, ListedFigures, TwinFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows, twins
-from spark_core.references.expired_entries import said_of
+from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
+from spark_core.references.known_ranges import Alike, said_of
 from spark_core.references.ranges import TableReader, entries_of_heads
 from spark_core.references.sizes import (
+    ADDRESSES,
     ENTRIES,
     NONE_ABSENT,
     SIZES,
-    HeadEntries,
     absent,
     are_sizes_stated,
-    named_since,
-    of_heads,
     sizes_of_later,
 )
 from spark_core.run import Run
@@ -65,47 +63,41 @@ def search(
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
     asked = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
     slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
-    listed = of_mark(run, slices, committed)
-    change = CommittedFigures.of(committed.manifest).change
-    least = 0 if change is None else change.head_entries
+    # Table 1 has what the index says of a candidate that was written over: that clears nobody.
+    is_other = expired.seen is not None and expired.seen.changed_objects > 0
     reached = known.addresses(run)
     any_new = reached.rows > 0
-    later = reached.through(ENTRIES, _of_entries)
-    marked = reading.source_of_parts(run.store, ENTRIES, committed.manifest.parts)
-    heads: AnySource = JoinedSource([marked, later]).through(ENTRIES, of_heads)
-    listing: AnySource = reading.source_of_parts(run.store, SIZES, listed.parts)
-    if known.later is not None:
-        listing = JoinedSource([listing, known.later])
+    heads = HeadsOfMark(
+        run,
+        slices,
+        committed,
+        (lambda: None) if any_own else partial(_sizes, run, candidates),
+        NONE_ABSENT,
+        partial(_alike, run, candidates, slices, are_told=not is_other),
+        later=known.later,
+        reached=reached.through(ENTRIES, _of_entries),
+    )
     unlisted = expired.missing_objects + (expired.since_inventory or 0)
     if is_news or (known.later is None and unlisted):
-        unlisted_entries = _not_listed(run, slices, listed, heads)
-        more = source_of(sizes_of_later(run, unlisted_entries, listing), SIZES)
-        listing = JoinedSource([listing, more])
+        more = source_of(sizes_of_later(run, heads.unlisted(), heads.listing(SIZES)), SIZES)
         before = [] if known.later is None else [known.later]
         known = replace(known, later=JoinedSource([*before, more]))
+        heads = replace(heads, later=known.later)
     # A mark of an earlier version did not compare the sizes of all entries.
     are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
-    lost = NONE_ABSENT
-    if any_new and not are_sizes_said:
-        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, later)
+    if (any_new or known.later is not None) and not are_sizes_said:
+        listing = heads.listing(SIZES)
+        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, heads.sized())
     if known.later is not None:
-        if not are_sizes_said:
-            are_sizes_said = are_sizes_stated(lambda: run.spark, known.later, heads)
-        lost = _not_taken(run, absent(lambda: run.spark, listed.comparable_of(heads), listing))
+        lost = absent(lambda: run.spark, heads.unlisted(), heads.listing(ADDRESSES))
+        heads = replace(heads, lost=_not_taken(run, lost))
+    entries = heads.entries(are_sizes_said=are_sizes_said, any_outside=True)
+    if is_other:
+        entries = replace(entries, are_checksums_said=lambda: True)
     found = twins.find(
         run,
         candidates,
-        HeadEntries(
-            lambda: run.spark,
-            lambda: heads,
-            lost,
-            are_sizes_said,
-            lambda: listing,
-            # What the mark knew of checksums it did not know of entries that came since.
-            are_compared=listed.comparable is None
-            or (expired.checksums_agree is True and not any_new),
-            least=least,
-        ),
+        entries,
         since,
         objects=asked.all_objects,
         grace=timedelta(seconds=asked.grace_period_seconds),
@@ -113,7 +105,7 @@ def search(
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
         staged_names=staged,
         # As in the mark: entries of heads need not say the same of what a policy names.
-        said=None if any_own or expired.policy is not None else said_of(run, committed),
+        said=None if any_own or is_other or expired.policy is not None else said_of(run, committed),
     )
     read = found.read_by_branch
     at = pc.binary_join_element_wise("twin of an entry at ", read["path"], "")
@@ -145,13 +137,45 @@ def _among(hashes: Any, batches: Batches) -> Any:
     return np.concatenate(found)
 
 
-def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: AnySource) -> AnySource:
-    """Return the entries whose objects may have been written since the listing.
+def _alike(run: Run, candidates: AnySource, slices: StoredTable, *, are_told: bool) -> Alike:
+    """Return what chooses entries that may have the content of candidates.
 
-    An optimized run did not list the slices of older ones, which its base compared.
+    Args:
+        run: The run.
+        candidates: As for `search`.
+        slices: Table 1, which has their checksums.
+        are_told: Whether these are believed.
     """
-    if listed.comparable is None:
-        return heads
-    options = run.options
-    since = slices.manifest.reading_began - options.longest_upload - options.max_clock_skew
-    return named_since(since, heads)
+    found = candidates.each(lambda: run.spark, _hashes_of)
+    hashes = sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
+    listed = slices.source(["address_hash", "size_bytes", "checksum"])
+    some = listed.each(lambda: run.spark, partial(_alike_among, hashes, are_told))
+    return Alike.together(some)
+
+
+def _hashes_of(batches: Batches) -> Any:
+    found = [hashed(batch.column("address").cast(pa.string())).to_numpy() for batch in batches]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _alike_among(hashes: Any, are_told: bool, batches: Batches) -> Alike:  # noqa: FBT001 - of a partial function
+    return Alike.of(_chosen(hashes, batches, are_told=are_told))
+
+
+def _chosen(hashes: Any, batches: Batches, *, are_told: bool) -> Batches:
+    for batch in batches:
+        some = batch.filter(pa.array(are_among(batch.column("address_hash").to_numpy(), hashes)))
+        checksum = some.column("checksum")
+        told = checksum if are_told else pa.nulls(len(checksum), pa.string())
+        yield pa.record_batch([some.column("size_bytes"), told], names=["size_bytes", "checksum"])
+
+
+def _sizes(run: Run, candidates: AnySource) -> Any:
+    """Return the sizes of candidates, sorted and once."""
+    found = candidates.each(lambda: run.spark, _sizes_in)
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def _sizes_in(batches: Batches) -> Any:
+    sizes = [batch.column("size_bytes").to_numpy() for batch in batches]
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *sizes]))

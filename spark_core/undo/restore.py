@@ -45,7 +45,6 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
-    LOOKED_UP_OBJECTS,
     NAMESPACE_SLICES,
     TableSpec,
 )
@@ -206,7 +205,7 @@ def _bring_back_all(
     finally:
         if held is not None:
             # A mark that listed the store meanwhile does not know of what came back after that.
-            # Without this note, the next full mark finds it.
+            # Without this note, the next clean mark finds it.
             with suppress(LakegcError):
                 run.store.put(lakegc_keys.restored_key(run.now()), b"")
 
@@ -368,12 +367,8 @@ class _Deleted:
             named = source_of(names, _WANTED).through(_WANTED_BY_HASH, with_address_hash)
             sources["wanted"] = named
             hashes = sorted_once(numbers_of(named.here(1)["address_hash"]))
-        mark = {
-            "last_modified": (EXPIRED_ADDRESSES,),
-            # An optimized run looked some objects up, and may have listed them, too.
-            "checksum": (NAMESPACE_SLICES, LOOKED_UP_OBJECTS),
-        }
-        beside = {name: _seen(run, specs, name, hashes) for name, specs in mark.items()}
+        mark = {"last_modified": EXPIRED_ADDRESSES, "checksum": NAMESPACE_SLICES}
+        beside = {name: _seen(run, spec, name, hashes) for name, spec in mark.items()}
         return Objects(sources, beside, _described, _LOST, ("address",))
 
 
@@ -390,23 +385,22 @@ def _intended(journal: Journal, parts: Sequence[JournalPart]) -> Batches:
         yield pa.record_batch([*batch.columns, are_deleted], schema=_RECORDED)
 
 
-def _seen(run: Run, specs: Sequence[TableSpec], name: str, wanted: Any) -> AnySource:
-    """Say how what tables of the mark tell of objects is read: address and a column, by hash.
+def _seen(run: Run, spec: TableSpec, name: str, wanted: Any) -> AnySource:
+    """Say how what a table of the mark tells of objects is read: address and a column, by hash.
 
     A part that house-keeping pruned, or that is damaged, tells nothing. Then only the size of its
     objects is known, and the restore goes on.
 
     Args:
         run: The run.
-        specs: The tables.
+        spec: The table.
         name: The column.
         wanted: Hashes of the addresses that are asked about, sorted; None for all.
     """
-    parts = list[Part]()
-    for spec in specs:
-        with suppress(NotFoundError, ChainError, CorruptTableError):
-            parts += run.load(spec).manifest.parts
-    columns = pa.schema([specs[0].schema.field(column) for column in ("address", name)])
+    parts: Sequence[Part] = ()
+    with suppress(NotFoundError, ChainError, CorruptTableError):
+        parts = run.load(spec).manifest.parts
+    columns = pa.schema([spec.schema.field(column) for column in ("address", name)])
     rows = sum(part.rows for part in parts)
     read = partial(_read, run.store, columns, wanted)
     return Source(pa.schema([ADDRESS_HASH, *columns]), reading.together(parts), rows, read)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from spark_core import lakegc_keys, report, sweep
@@ -16,10 +17,9 @@ from spark_core.errors import (
     LakegcError,
     LeaseHeldError,
     LeaseLostError,
-    NotFoundError,
-    VerdictError,
     sentences,
 )
+from spark_core.index import saved
 from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
@@ -31,7 +31,7 @@ from spark_core.records.tables import (
     EXPIRED_ADDRESSES,
     NAMESPACE_SLICES,
     RETAINED_COMMITS,
-    RETAINED_RANGES,
+    TAKEN_RANGES,
 )
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.values import bytes_text
@@ -40,7 +40,7 @@ from spark_core.spark.session import SPARK_FAILURES
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
 from spark_core.sweep import quarantine
-from spark_core.upkeep import purge_quarantine, quarantine_days_over, quarantine_still_needed
+from spark_core.upkeep import purge_quarantine, quarantine_days_over
 
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
@@ -57,6 +57,13 @@ _PARTS = re.compile(
     rf"|{lakegc_keys.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
     rf"[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
+# Exactly what a mark writes of the index.
+_INDEXED = re.compile(rf"{re.escape(lakegc_keys.INDEX)}{lakegc_keys.INDEXED}")
+_INDEX_FOLDER = lakegc_keys.INDEX.removeprefix(lakegc_keys.ROOT).rstrip("/")
+# A mark that is at work has not named yet what it writes of the index.
+_INDEX_AGE = timedelta(days=1)
+# Marks hold no lease, so another one may have begun with the index of the run before the last.
+_SAVED_RUNS = 2
 _FOR_READERS = re.compile(rf"/{lakegc_keys.FOR_READERS}\Z")
 _FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, lakegc_keys.JOURNAL)
 
@@ -70,10 +77,14 @@ class Pruned:
 
     Attributes:
         runs: The runs whose tables are gone now.
-        objects: Files deleted ...
+        objects: Files of theirs that were deleted ...
         size_bytes: ... and their bytes.
+        index_objects: Files of the index that nobody reads any more ...
+        index_bytes: ... and their bytes.
         left: Files that the store did not delete; the next time tries them again.
         kept: Why runs older than those that are kept stay, by run key.
+        index_kept: Why nothing of the index was deleted, although something is old; None if it was,
+            or nothing is.
         begun: Whether anything may have been deleted.
         not_now: Why nothing was done at all; None if it was.
         purged: What the end of quarantine deleted; None if nothing was due, or it was not begun.
@@ -84,8 +95,11 @@ class Pruned:
     runs: list[RunKey] = field(default_factory=list)
     objects: int = 0
     size_bytes: int = 0
+    index_objects: int = 0
+    index_bytes: int = 0
     left: int = 0
     kept: dict[str, str] = field(default_factory=dict)
+    index_kept: str | None = None
     begun: bool = False
     not_now: str | None = None
     purged: purge_quarantine.Purged | None = None
@@ -93,12 +107,11 @@ class Pruned:
 
     @property
     def gone(self) -> int | None:
-        """Objects known to be gone, of old runs and of quarantine; None before deletion began."""
-        return (
-            self.objects + (self.purged.objects if self.purged is not None else 0)
-            if self.begun
-            else None
-        )
+        """Objects known to be gone, the quarantine's among them; None before deletion began."""
+        if not self.begun:
+            return None
+        purged = 0 if self.purged is None else self.purged.objects
+        return self.objects + self.index_objects + purged
 
 
 @dataclass(frozen=True)
@@ -175,10 +188,11 @@ def prune(run: Run, done: Pruned) -> None:
       reports and answers of `what-if`, which are made anew for readers, do not count;
     - whose sweep did not end;
     - that has objects in quarantine;
-    - that an optimized run may begin from: the newest one that passed;
     - whose report cannot be made before its tables go.
 
-    Sketches of ranges stay while the ranges of a run that stays need them, wherever they lie.
+    Of the index, what was written within a day stays, what the tables of a run name that stays, and
+    what the documents of the two newest runs name that saved one. Where either of these cannot be
+    read, all of it stays.
 
     A namespace that somebody else collects is left for the next time.
 
@@ -189,13 +203,12 @@ def prune(run: Run, done: Pruned) -> None:
     Raises:
         LakegcError: If the store cannot be listed or written.
     """
-    files, quarantined = _by_run(run.store), _quarantined(run.store)
+    files, index = _by_run(run.store)
+    quarantined = _quarantined(run.store)
     newest = sorted(files, reverse=True)
-    old, base = newest[run.options.keep_runs :], _base(run.store, newest, files)
+    old = newest[run.options.keep_runs :]
     kept = {
-        key: why
-        for key in old
-        if (why := _why_kept(run, key, files[key], quarantined, base)) is not None
+        key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None
     }
     chosen = [key for key in old if key not in kept and files[key].parts]
     done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
@@ -205,19 +218,24 @@ def prune(run: Run, done: Pruned) -> None:
         except (LakegcError, *SPARK_FAILURES) as problem:
             chosen.remove(key)
             done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
+    has_saved = [key for key in newest if lakegc_keys.saved_key(key) in files[key].sizes]
     staying = [key for key in newest if key not in chosen and files[key].parts]
-    needed = _needed(run.store, staying, files) if chosen else frozenset()
-    going = {key: [part for part in files[key].parts if part not in needed] for key in chosen}
-    chosen = [key for key in chosen if going[key]]
+    unneeded = _unneeded(run, index, has_saved, staying, done)
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
-    if not chosen and not is_over:
+    if not (chosen or unneeded or is_over):
         return
     try:
         with lease.held(run, "prune") as held:
             done.begun = True
             for key in chosen:
-                _remove(run.store, going[key], files[key].sizes, held, done)
+                for size in _remove(run.store, files[key], files[key].parts, held, done):
+                    done.objects, done.size_bytes = done.objects + 1, done.size_bytes + size
                 done.runs.append(key)
+            for size in _remove(run.store, index, unneeded, held, done):
+                done.index_objects, done.index_bytes = (
+                    done.index_objects + 1,
+                    done.index_bytes + size,
+                )
             if is_over:
                 done.purged = purge_quarantine.Purged()
                 done.not_purged = _purge(run, held, done.purged)
@@ -235,11 +253,6 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
         return (
             False,
             f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing",
-        )
-    if over and quarantine_still_needed.is_unknown(run):
-        return False, (
-            f"the days of {len(over)} runs are over, but run {run.key} is an optimized one, which "
-            "does not read everything that may need their objects: the next full run purges them"
         )
     return bool(over), None
 
@@ -318,7 +331,10 @@ class House:
             "pruned_runs": [str(key) for key in pruned.runs],
             "pruned_objects": pruned.objects,
             "pruned_bytes": pruned.size_bytes,
+            "pruned_of_index_objects": pruned.index_objects,
+            "pruned_of_index_bytes": pruned.index_bytes,
             "not_pruned": dict(pruned.kept),
+            "index_not_pruned": pruned.index_kept,
             "not_now": pruned.not_now,
             "purged": None if pruned.purged is None else asdict(pruned.purged),
             "not_purged": pruned.not_purged,
@@ -344,6 +360,13 @@ class House:
                 f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} "
                 f"files, {bytes_text(self.pruned.size_bytes)})"
             )
+        if self.pruned.index_objects:
+            clauses.append(
+                f"files of the index pruned that no run needs any more "
+                f"({self.pruned.index_objects:,} files, {bytes_text(self.pruned.index_bytes)})"
+            )
+        if self.pruned.index_kept is not None:
+            clauses.append(f"nothing of the index pruned: {self.pruned.index_kept}")
         if self.pruned.left:
             clauses.append(f"{self.pruned.left} of their files are left for the next time")
         clauses += self._quarantine_words()
@@ -463,13 +486,16 @@ def _listed(
         yield from zip(*columns, strict=True)
 
 
-def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
-    found: dict[RunKey, _Files] = {}
-    for key, size, modified in _listed(store, lakegc_keys.ROOT, _FOLDERS):
+def _by_run(store: ObjectStore) -> tuple[dict[RunKey, _Files], _Files]:
+    """Return the files of each run, and those of the index."""
+    found, index = dict[RunKey, _Files](), _Files()
+    for key, size, modified in _listed(store, lakegc_keys.ROOT, (*_FOLDERS, _INDEX_FOLDER)):
         run = lakegc_keys.run_of(key)
         if run is not None:
             found.setdefault(run, _Files()).add(key, size, modified)
-    return found
+        elif _INDEXED.fullmatch(key):
+            index.add(key, size, modified)
+    return found, index
 
 
 def _quarantined(store: ObjectStore) -> set[RunKey]:
@@ -481,52 +507,55 @@ def _quarantined(store: ObjectStore) -> set[RunKey]:
     }
 
 
-def _base(
-    store: ObjectStore, newest: Sequence[RunKey], files: Mapping[RunKey, _Files]
-) -> RunKey | None:
-    """Return the newest run that passed, if it saved something; it costs a request or a few.
+def _unneeded(
+    run: Run,
+    index: _Files,
+    has_saved: Sequence[RunKey],
+    staying: Sequence[RunKey],
+    done: Pruned,
+) -> list[str]:
+    """Return the files of the index that nobody reads any more.
 
-    An optimized run begins from no other. A verdict that cannot be read is passed over: then an
-    older run is also kept, until somebody has dealt with that verdict.
+    It costs a small read or two for each run that stays, where anything may go.
+
+    Args:
+        run: The run.
+        index: The files of the index.
+        has_saved: The runs that saved a document, newest first.
+        staying: The runs whose tables stay.
+        done: Notes why nothing may go.
     """
-    for key in newest:
-        where = lakegc_keys.verdict_key(key)
-        if where not in files[key].sizes:
-            continue
+    since = run.now() - _INDEX_AGE - run.options.accepted_skew
+    old = [key for key, at in index.modified.items() if at < since]
+    named: set[str] = set()
+    for key in has_saved[:_SAVED_RUNS] if old else ():
         try:
-            passed = Verdict.from_json(store.read(where), name=where).passed
-        except (NotFoundError, CorruptTableError, VerdictError):
-            continue
-        if passed:
-            return key if lakegc_keys.saved_key(key) in files[key].sizes else None
-    return None
+            found = saved.load(run.store, key)
+        except LakegcError as unreadable:
+            done.index_kept = f"which of its files run {key} names is not known: {unreadable.found}"
+            return []
+        named.update(part.key for part in found.files)
+    for key in staying if not named.issuperset(old) else ():
+        named.update(_named_by_tables(run.store, key))
+    return [key for key in old if key not in named]
 
 
-def _needed(
-    store: ObjectStore, staying: Sequence[RunKey], files: Mapping[RunKey, _Files]
-) -> frozenset[str]:
-    """Return the files that the retained ranges of the runs that stay name.
+def _named_by_tables(store: ObjectStore, key: RunKey) -> Iterator[str]:
+    """Yield the files that tables 1 and 4 of a run name.
 
-    The sketch of a range is written once, so a stored one may lie in the folder of an earlier run.
+    Files are merged while a mark is saved, so its tables may name others than its document. A table
+    that cannot be read needs none.
     """
-    needed: set[str] = set()
-    for key in staying:
-        around = tables.ENCLOSED_IN[RETAINED_RANGES.name]
-        if not any(
-            tables.manifest_key(spec, key) in files[key].sizes for spec in (around, RETAINED_RANGES)
-        ):
-            continue
-        try:
-            ranges = load_table(store, RETAINED_RANGES, key).manifest
-        except (ChainError, CorruptTableError):
-            continue  # nothing begins from ranges that cannot be read
-        needed.update(part.key for part in (*ranges.parts, *ranges.beside))
-    return frozenset(needed)
+    for spec in (NAMESPACE_SLICES, TAKEN_RANGES):
+        with suppress(ChainError, CorruptTableError):
+            manifest = load_table(store, spec, key).manifest
+            for part in (*manifest.parts, *manifest.beside):
+                yield part.key
+                if part.without is not None:
+                    yield part.without.key
 
 
-def _why_kept(
-    run: Run, key: RunKey, files: _Files, quarantined: set[RunKey], base: RunKey | None
-) -> str | None:
+def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) -> str | None:
     """Say why an old run's tables stay; None if they may go."""
     if key == run.key:
         return "it is this run"
@@ -536,8 +565,6 @@ def _why_kept(
         return "its sweep did not end"
     if key in quarantined:
         return "objects of it are in quarantine"
-    if key == base:
-        return "an optimized run may begin from it"
     return None
 
 
@@ -552,22 +579,15 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
 
 
 def _remove(
-    store: ObjectStore,
-    parts: list[str],
-    sizes: Mapping[str, int],
-    held: lease.Lease,
-    done: Pruned,
-) -> None:
-    """Delete parts of one run."""
+    store: ObjectStore, files: _Files, keys: Sequence[str], held: lease.Lease, done: Pruned
+) -> Iterator[int]:
+    """Delete some files, and yield the size of each that is gone; count those that are left."""
     # The addresses go last: while they are there, the run counts as marked.
-    parts.sort(key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
-    for begin in range(0, len(parts), store.delete_batch_size):
+    going = sorted(keys, key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
+    for begin in range(0, len(going), store.delete_batch_size):
         held.beat()
-        for outcome in store.delete(parts[begin : begin + store.delete_batch_size]):
+        for outcome in store.delete(going[begin : begin + store.delete_batch_size]):
             if outcome.outcome in ("deleted", "already_gone"):
-                done.objects, done.size_bytes = (
-                    done.objects + 1,
-                    done.size_bytes + sizes[outcome.key],
-                )
+                yield files.sizes[outcome.key]
             else:
                 done.left += 1

@@ -19,11 +19,10 @@ import pyarrow as pa
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError
-from spark_core.optimized.base import require_full
 from spark_core.records import tables
-from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows
+from spark_core.references.known_ranges import retained_hashes
 from spark_core.references.twins import OBJECTS
 from spark_core.run import Run
 from spark_core.spark.exchange import (
@@ -75,15 +74,6 @@ class Needed:
 FindNeeded: TypeAlias = Callable[[Source[Any]], Needed]
 
 
-def is_unknown(run: Run) -> bool:
-    """Say whether the mark of a run cannot tell what is needed.
-
-    An optimized mark compared its candidates with all retained ranges, and read only those that may
-    have one. Objects in quarantine are not among its candidates.
-    """
-    return ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base is not None
-
-
 def needed_finder(run: Run) -> FindNeeded:
     """Return the function that finds which objects are needed.
 
@@ -101,14 +91,13 @@ def needed_finder(run: Run) -> FindNeeded:
         """Find which of these objects are needed.
 
         Raises:
-            ChainError: If the run has no mark, or an optimized one.
+            ChainError: If the run has no mark.
             IncompleteReadError: If a name got lost on the way: nobody would find that its object is
                 needed.
             LakegcError: If anything could not be read to its end; then nothing is known, and
                 nothing may be purged.
         """
         mark = verdict.load_mark(run)
-        require_full(run, "read everything that may need what is in quarantine")
         names = replace(over.through(NAMES, _names), rows=len(_BOTH) * over.rows)
         if not looks:
             looks.append(_Looks.begin(run, names, mark))
@@ -137,7 +126,7 @@ class _Looks:
         taken = policy_rows.taken(run)
         counted: dict[str, AnySource] = {
             "names": names.through(_HASHES, _only_hashes),
-            **{table: mark[table].source(_HASHES.names) for table in _MARKED},
+            **dict(zip(_MARKED, _reached_by(run, mark), strict=True)),
         }
         taken_rows = taken or source_of(_HASHES.empty_table(), _HASHES)
         work = Exchange({**counted, "by_policy": taken_rows}, _reached, _HASHES, no_work)
@@ -167,6 +156,12 @@ class _Looks:
         """
         found = self.again(run, names.through(_PLAN, _planned), mark)
         return found.began, found.kept.hashes
+
+
+def _reached_by(run: Run, mark: Mapping[str, StoredTable]) -> tuple[AnySource, AnySource]:
+    """Say how it is read what the mark's commits reach, and what was staged."""
+    committed, staged = (mark[table] for table in _MARKED)
+    return retained_hashes(run, committed), staged.source(_HASHES.names)
 
 
 def require_all(run: Run, what: str, came: int, wanted: int) -> None:

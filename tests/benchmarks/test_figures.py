@@ -34,7 +34,7 @@ def test_jobs_stages_and_tasks_are_counted_in_an_event_log_that_broke_off():
 
 
 def test_what_processes_noted_is_added_up_by_kind_and_route():
-    store, server, rows = figures.read_requests(
+    store, server, rows, feigned = figures.read_requests(
         [
             "store read 1\n",
             "store read 1\n",
@@ -43,10 +43,13 @@ def test_what_processes_noted_is_added_up_by_kind_and_route():
             "server GET\t/api/v1/repositories/docs/branches/dev/diff 1\n",
             "rows _lakefs/retention/gc/slices/run_id=2/part-00000-000-0a.parquet 20\n",
             "rows _lakefs/retention/gc/slices/run_id=1/part-00001-000-0b.parquet 3\n",
-            "rows _lakefs/retention/gc/ranges/run_id=1/_sketches-00000-000-0.parquet 4\n",
+            "rows _lakefs/retention/gc/index/entries-00000-000-0.parquet 4\n",
+            "feigned list 1500\n",
+            "feigned list 20\n",
         ]
     )
-    assert rows == {"slices/part": 23, "ranges/_sketches": 4}
+    assert rows == {"slices/part": 23, "index/entries": 4}
+    assert feigned == {"list": 1_520}
     assert store == {"read": 2, "delete": 1000}
     assert server == {"GET /repositories/*/branches/*/diff": 2}
 

@@ -203,5 +203,5 @@ def test_a_tiny_case_is_measured_from_its_base_to_its_bars(tmp_path):
     assert "calls to the server" in done.stdout
     ((_, found),) = json.loads(told.read_text())["optimized"].items()
     by_name = {one["name"]: one for one in found}
-    assert by_name["  named by the optimized mark alone"]["optimized"] == 0
+    assert by_name["fates that are not the clean mark's"]["optimized"] == 0
     assert by_name["objects named"]["optimized"] > 0

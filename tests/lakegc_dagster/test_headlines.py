@@ -11,13 +11,13 @@ from lakegc_dagster.metadata import above, counters_metadata
 from spark_core.records import tables
 from spark_core.records.figures import (
     AmountFigures,
-    BaseFigures,
-    ChangeFigures,
     CommittedFigures,
     DeletionFigures,
     ExpiredFigures,
+    IndexFigures,
     InventoryFigures,
     ListedFigures,
+    TakenFigures,
     TwinFigures,
 )
 from spark_core.records.manifest import Manifest
@@ -206,16 +206,14 @@ def test_a_counter_gives_way_to_what_a_person_asks():
     assert shown["by_reason"] == "table"
 
 
-BASE = BaseFigures(
+INDEX = IndexFigures(
     run="2026-11-19T02-00-00Z",
-    verdict="v",
     saved="s",
     listed_since=0,
     open_slices=(),
-    spared_slices=70,
-    objects=10_000,
-    bytes=8_000_000_000,
-    live_objects=9_000,
+    slices=70,
+    objects=9_000,
+    bytes=7_000_000_000,
 )
 
 
@@ -225,61 +223,50 @@ def listed(**figures):
     )
 
 
-def test_an_optimized_run_says_its_base_and_what_it_did_not_list():
-    figures = listed(base=BASE.facts())
+def test_an_optimized_run_says_whose_index_it_has_and_what_it_did_not_list():
+    figures = replace(listed(index=INDEX.facts()), objects=10_000, object_bytes=8_000_000_000)
     told = headlines.of_table(manifest(tables.NAMESPACE_SLICES, figures))
     assert told["headline"].value.split("  \n") == [
         "**10,000 objects (8.0 GB)**",
         "lie under `data/`.",
-        "3 objects (3.0 kB) were listed.",
-        "2 objects (2.0 kB) of them are",
-        "old enough.",
-        "Optimized: from run",
+        "2 objects (2.0 kB) are old",
+        "enough.",
+        "Optimized: with the index of run",
         r"2026\-11\-19T02\-00\-00Z.",
     ]
     assert (told["objects_listed"].value, told["bytes_listed"].value) == (10_000, 8_000_000_000)
-    assert (told["slices_not_listed"].value, told["base"].value) == (70, BASE.run)
+    assert (told["slices_not_listed"].value, told["objects_taken"].value) == (70, 9_000)
+    assert told["index_of_run"].value == INDEX.run
 
 
-def test_a_full_run_says_why_it_is_one_where_it_might_have_been_another():
+def test_a_clean_run_says_why_it_is_one_where_it_might_have_been_another():
     why = "each of 7 marks reads everything (full_every)"
     told = headlines.of_table(manifest(tables.NAMESPACE_SLICES, listed(why_full=why)))
-    assert "Full: each of 7 marks" in told["headline"].value
+    assert "Clean: each of 7 marks" in told["headline"].value
     plain = headlines.of_table(manifest(tables.NAMESPACE_SLICES, listed()))
-    assert "Full" not in plain["headline"].value
+    assert "Clean" not in plain["headline"].value
     assert "slices_not_listed" not in plain
 
 
-def test_the_share_that_may_go_is_that_of_the_namespace_whatever_was_listed():
-    unread = AmountFigures(objects=8_000, bytes=4_000_000_000)
-    told = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, replace(EXPIRED, not_read=unread)))
+def test_the_share_that_may_go_is_that_of_all_that_was_listed_or_taken():
+    gone = AmountFigures(objects=8_000, bytes=4_000_000_000)
+    told = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, replace(EXPIRED, vanished=gone)))
     assert "of 10,000 objects (8.0 GB)." in told["headline"].value
     assert told["share_of_bytes"].value == 0.375
     whole = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, EXPIRED))
     assert whole["share_of_bytes"].value == 0.75
 
 
-def test_the_ranges_that_an_optimized_run_did_not_read_are_counted():
-    change = ChangeFigures(
-        new_metaranges=1,
-        left_metaranges=1,
-        new_ranges=1,
-        left_ranges=2,
-        known_ranges=1_000,
-        matched_ranges=6,
-        hiding_ranges=4,
-        looked_up=5,
-    )
-    figures = read(CommittedFigures, ranges_read=11, in_data=9, change=change.facts())
+def test_the_ranges_that_an_optimized_run_took_from_the_index_are_counted():
+    taken = TakenFigures(ranges=990, entries=12_000)
+    figures = read(CommittedFigures, ranges_read=11, in_data=9, taken=taken.facts())
     told = headlines.of_table(manifest(tables.COMMITTED_ADDRESSES, figures))
     assert told["headline"].value.split("  \n") == [
-        "**1 range came, 2 left**",
-        "since the base.",
-        "11 ranges were read,",
-        "990 were not.",
-        "5 objects were looked up.",
+        "**12,000 entries of 990 ranges**",
+        "were taken from the index.",
+        "11 ranges were read.",
     ]
-    assert told["ranges_not_read"].value == 990
+    assert (told["ranges_not_read"].value, told["entries_taken"].value) == (990, 12_000)
     assert "reached_addresses" not in told, "the others are reached as well"
 
 

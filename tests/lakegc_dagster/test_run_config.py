@@ -5,8 +5,6 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.run_config import ListingConfig, ops_config
-from spark_core.errors import SettingsError
-from spark_core.model import RunKey
 
 ASKED = {"reference_mark": "ft6s0e1ksdufuaulm34g", "take_over": "2026-11-20T02-00-00Z"}
 
@@ -39,38 +37,19 @@ def test_a_job_is_asked_nothing_of_assets_that_it_does_not_make():
 
 def test_what_a_mark_reads_is_asked_of_its_first_table_alone():
     mark = job("mark")
-    for asked in ({"full": True}, {"base": "2026-11-20T02-00-00Z"}):
-        ops = ops_config(set(mark.graph.node_dict), {"full": False, "base": None, **asked})
-        assert ops == {"namespace_slices": {"config": asked}}
-        assert dg.validate_run_config(mark, {"ops": ops})
+    ops = ops_config(set(mark.graph.node_dict), {"full": True})
+    assert ops == {"namespace_slices": {"config": {"full": True}}}
+    assert dg.validate_run_config(mark, {"ops": ops})
 
 
-def test_the_launchpad_says_what_full_and_base_mean():
+def test_the_launchpad_says_what_full_means():
     fields = ListingConfig.to_config_schema().as_field().config_type.fields
-    assert {"full", "base", "reference_mark"} == set(fields)
+    assert {"full", "reference_mark"} == set(fields)
     assert "Read everything" in fields["full"].description
-    assert "begin from" in fields["base"].description
 
 
-def test_a_run_is_opened_with_the_key_of_its_base():
-    assert ListingConfig(base="2026-11-20T02-00-00Z").arguments() == {
-        "reference_mark": None,
-        "full": False,
-        "base": RunKey.parse("2026-11-20T02-00-00Z"),
-    }
-    assert ListingConfig(full=True).arguments()["base"] is None
-
-
-@pytest.mark.parametrize(
-    ("asked", "text"),
-    [
-        ({"base": "yesterday"}, "yesterday"),
-        ({"base": "2026-11-20T02-00-00Z", "full": True}, "a full run begins from no other"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(asked, text):
-    with pytest.raises(SettingsError, match=text):
-        ListingConfig(**asked).arguments()
+def test_a_run_is_opened_with_what_is_asked():
+    assert ListingConfig(full=True).arguments() == {"reference_mark": None, "full": True}
 
 
 def test_nothing_has_to_be_asked():

@@ -179,7 +179,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "price_per_gb_month": 0.5,
         "optimized": False,
         "full_every": 2,
-        "max_base_age_days": 1,
         "keep_runs": 1,
     }
     assert said.keys() == RepositorySettings.model_fields.keys()

@@ -11,6 +11,7 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.addresses.namespace import Namespace
 from spark_core.lakefs import LakeFSServer
+from spark_core.records import writing
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support.scripted_clients import clients_of_scripts
 
@@ -34,3 +35,9 @@ def store(tmp_path: Path) -> ObjectStore:
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     with Sandbox(tmp_path / "sandbox") as running:
         yield running
+
+
+@pytest.fixture
+def nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is too large to lie in a document."""
+    monkeypatch.setattr(writing, "HELD_BYTES", 0)

@@ -1,25 +1,22 @@
-"""Each source of an optimized mark's candidates, and each kind of change between it and its base.
-
-What it names is what a full mark of the same moment names.
-"""
+"""Each kind of change between two marks: the second finds with the index what a clean one does."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, gc, merge, objects
 from spark_core import holds, mark
-from spark_core.records.figures import ListedFigures
-from tests.support.hidden_entries import HidingPlace
-from tests.support.pipeline import mark_only, sweep_only
+from tests.support.hidden_entries import NOW, HidingPlace
+from tests.support.pipeline import sweep_only
 
 pytestmark = pytest.mark.spark
 
 OPTIMIZED: dict[str, Any] = {"optimized": True}
-BASE, NEXT = 20, 10
+FIRST, NEXT = 20, 10
 
 
 @pytest.fixture
@@ -40,56 +37,53 @@ def reset(place: HidingPlace, days: float, branch: str = "main") -> None:
         objects.reset(place.core, place.name, branch, kind="reset")
 
 
-def named(place: HidingPlace, days: float = NEXT) -> set[str]:
-    """Mark from the base, and in full a second later; both name the same."""
-    run, marked = place.mark(days, **OPTIMIZED)
-    figures = ListedFigures.of(marked.tables.slices.manifest)
-    assert figures.base is not None, figures.why_full
-    found = set(marked.addresses(run))
-    full = replace(place.run(days - 0.001, max_expired_share=1, **OPTIMIZED), full=True)
-    assert set(mark_only(full).addresses(full)) == found
-    return found
+def named(place: HidingPlace, days: float = NEXT, **options: Any) -> set[str]:
+    """Mark with the index, and clean in the same state; both name the same."""
+    run, marked = place.mark_as_a_clean_one(days, **options)
+    return set(marked.addresses(run))
 
 
 def test_garbage_of_a_newer_slice_is_named(place: HidingPlace) -> None:
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     dead = place.upload(15, "p", b"dead")
     place.upload(15, "p", b"staged")
     assert named(place) == {dead}
 
 
-def test_what_was_too_young_at_the_base_is_named_later(place: HidingPlace) -> None:
-    dead = place.upload(BASE + 0.5, "p", b"dead")
-    place.upload(BASE + 0.5, "p", b"staged")
-    _, marked = place.mark(BASE, **OPTIMIZED)
+def test_what_was_too_young_at_the_first_mark_is_named_later(place: HidingPlace) -> None:
+    dead = place.upload(FIRST + 0.5, "p", b"dead")
+    place.upload(FIRST + 0.5, "p", b"staged")
+    _, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.expired.manifest.rows == 0
     assert named(place) == {dead}
 
 
 def test_what_was_written_at_last_to_an_old_slice_is_named_later(place: HidingPlace) -> None:
-    """The name of the slice is older than the base lists, and an object in it is younger."""
+    """Its name is older than what is listed again, and an object in it is younger."""
     dead = place.upload(40, "p", b"dead")
     place.upload(40, "p", b"staged")
-    place.date(dead, BASE + 0.5)
-    _, marked = place.mark(BASE, **OPTIMIZED)
+    place.date(dead, FIRST + 0.5)
+    _, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.expired.manifest.rows == 0
     assert named(place) == {dead}
 
 
-def test_what_came_after_the_base_to_an_address_of_before_is_named(place: HidingPlace) -> None:
-    """An address is good for a day, and its slice was closed when the base listed it."""
-    late = place.write(BASE + 0.5, b"written late", signed=True)
+def test_what_came_later_to_an_older_address_is_named(
+    place: HidingPlace,
+) -> None:
+    """An address is good for a day, and its slice was closed by the first run."""
+    late = place.write(FIRST + 0.5, b"written late", signed=True)
     content = place.file(late).read_bytes()
     place.lose(late)
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     place.file(late).write_bytes(content)
-    place.date(late, BASE - 0.4)
+    place.date(late, FIRST - 0.4)
     assert named(place) == {late}
 
 
-def test_what_was_staged_at_the_base_and_is_not_now_is_named(place: HidingPlace) -> None:
+def test_what_was_staged_at_the_first_mark_and_is_not_now_is_named(place: HidingPlace) -> None:
     dead = place.upload(40, "p", b"dead")
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     reset(place, 15)
     assert named(place) == {dead}
 
@@ -97,17 +91,17 @@ def test_what_was_staged_at_the_base_and_is_not_now_is_named(place: HidingPlace)
 def test_what_was_staged_and_reset_and_is_staged_again_is_not_named(place: HidingPlace) -> None:
     staged = place.upload(40, "p", b"staged")
     checksum = place.checksum("p")
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     reset(place, 15)
     place.stage(14, "elsewhere", staged, size=6, checksum=checksum)
     assert named(place) == set()
 
 
-def test_what_was_staged_at_the_base_and_was_committed_since_is_not_named(
+def test_what_was_staged_at_the_first_mark_and_was_committed_since_is_not_named(
     place: HidingPlace,
 ) -> None:
     place.upload(40, "p", b"staged")
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     place.commit(15)
     assert named(place) == set()
 
@@ -115,7 +109,7 @@ def test_what_was_staged_at_the_base_and_was_committed_since_is_not_named(
 def test_what_only_a_commit_of_between_had_is_named_when_it_expires(place: HidingPlace) -> None:
     old = place.committed(50, "p", b"first")
     place.committed(45, "p", b"second")
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     keep_for(place, 5)
     assert named(place) == {old}
 
@@ -124,8 +118,8 @@ def test_what_longer_rules_keep_again_is_not_named(place: HidingPlace) -> None:
     old = place.committed(54, "p", b"first")
     place.committed(53, "p", b"second")
     keep_for(place, 5)
-    run, marked = place.mark(BASE, **OPTIMIZED)
-    # Nobody swept it, so it would be carried on.
+    run, marked = place.mark(FIRST, **OPTIMIZED)
+    # Nobody swept it.
     assert marked.addresses(run) == [old]
     keep_for(place, 100)
     assert named(place) == set()
@@ -134,17 +128,17 @@ def test_what_longer_rules_keep_again_is_not_named(place: HidingPlace) -> None:
 def test_what_nobody_swept_is_named_again(place: HidingPlace) -> None:
     dead = place.upload(40, "p", b"dead")
     place.upload(40, "p", b"staged")
-    run, marked = place.mark(BASE, **OPTIMIZED)
+    run, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.addresses(run) == [dead]
     assert named(place) == {dead}
 
 
-def test_what_a_hold_kept_at_the_base_is_named_once_it_is_gone(place: HidingPlace) -> None:
+def test_what_a_hold_kept_at_the_first_mark_is_named_once_it_is_gone(place: HidingPlace) -> None:
     dead = place.upload(40, "p", b"dead")
     place.upload(40, "p", b"staged")
-    run = place.run(BASE + 1, **OPTIMIZED)
+    run = place.run(FIRST + 1, **OPTIMIZED)
     holds.add(run, "kept", "address", dead, who="me", why="test")
-    run, marked = place.mark(BASE, **OPTIMIZED)
+    run, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.addresses(run) == []
     holds.remove(run, "kept")
     assert named(place) == {dead}
@@ -153,7 +147,7 @@ def test_what_a_hold_kept_at_the_base_is_named_once_it_is_gone(place: HidingPlac
 def test_what_a_hold_that_was_made_since_keeps_is_not_named(place: HidingPlace) -> None:
     dead = place.upload(40, "p", b"dead")
     place.upload(40, "p", b"staged")
-    run, marked = place.mark(BASE, **OPTIMIZED)
+    run, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.addresses(run) == [dead]
     holds.add(place.run(15, **OPTIMIZED), "kept", "address", dead, who="me", why="test")
     assert named(place) == set()
@@ -164,7 +158,7 @@ def test_what_a_branch_from_an_old_commit_has_again_is_not_named(place: HidingPl
     place.upload(50, "p", b"first")
     old = place.commit(50)
     place.committed(45, "p", b"second")
-    run, marked = place.mark(BASE, **OPTIMIZED)
+    run, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.expired.manifest.rows == 1
     place.branch(15, "back", old)
     assert named(place) == set()
@@ -176,7 +170,7 @@ def test_what_a_revert_brought_back_is_not_named(place: HidingPlace) -> None:
     first = place.committed(50, "p", b"first")
     place.upload(45, "p", b"second")
     second = place.commit(45)
-    run, marked = place.mark(BASE, **OPTIMIZED)
+    run, marked = place.mark(FIRST, **OPTIMIZED)
     assert marked.addresses(run) == [first]
     with place.ago(15):
         merge.revert(place.core, place.name, "main", second, parent_number=0)
@@ -186,7 +180,7 @@ def test_what_a_revert_brought_back_is_not_named(place: HidingPlace) -> None:
 
 def test_a_mark_that_was_killed_since_is_passed_over(place: HidingPlace) -> None:
     dead = place.upload(40, "p", b"dead")
-    place.mark(BASE, **OPTIMIZED)
+    place.mark(FIRST, **OPTIMIZED)
     killed = replace(place.run(15, **OPTIMIZED), full=True)
     killed.keep(mark.namespace_slices(killed))
     reset(place, 14)
@@ -196,6 +190,19 @@ def test_a_mark_that_was_killed_since_is_passed_over(place: HidingPlace) -> None
 def test_what_a_sweep_took_is_not_named_again(place: HidingPlace) -> None:
     dead = place.upload(40, "p", b"dead")
     place.upload(40, "p", b"staged")
-    run, _ = place.mark(BASE, **OPTIMIZED)
+    run, _ = place.mark(FIRST, **OPTIMIZED)
     assert sweep_only(run) == {dead: "deleted"}
+    assert named(place) == set()
+
+
+@pytest.mark.parametrize("is_full", [False, True], ids=["with the index", "clean"])
+def test_what_the_sweep_of_an_older_mark_took_after_a_newer_one_is_not_there(
+    place: HidingPlace, *, is_full: bool
+) -> None:
+    dead = place.upload(40, "p", b"dead")
+    place.upload(40, "p", b"staged")
+    place.mark(FIRST + 1, **OPTIMIZED)
+    place.mark(FIRST, full=is_full, **OPTIMIZED)
+    an_hour_later = NOW - timedelta(days=FIRST) + timedelta(hours=1)
+    assert sweep_only(place.run(FIRST + 1, opened=an_hour_later, **OPTIMIZED)) == {dead: "deleted"}
     assert named(place) == set()

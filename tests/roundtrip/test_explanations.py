@@ -9,26 +9,25 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, history, objects, refs, repositories
 from spark_core import holds, mark, schemas
+from spark_core.addresses.namespace import slice_of
 from spark_core.certificate.issue import certificate
 from spark_core.checks import verdict
-from spark_core.errors import AddressError, ChainError, NotFoundError, SettingsError
+from spark_core.errors import AddressError, NotFoundError, SettingsError
 from spark_core.explain import (
     address_of,
     addresses_of,
     deleted_addresses,
     explain,
     explain_each,
-    full_run,
     instant_in_words,
     let_go_under,
-    not_on_record,
     what_if,
 )
-from spark_core.explain.read_before import listed_by
+from spark_core.index.choosing import slice_seconds
 from spark_core.mark import explanations
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import tables
-from spark_core.records.figures import CommittedFigures, ListedFigures
+from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.writing import Draft
 from spark_core.run.chain import Mark
 from spark_core.spark import placement
@@ -220,55 +219,40 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
         addresses_of(later, "lakefs://repo/main/d_0316")
 
 
-def test_what_an_optimized_run_did_not_read_is_told_by_the_run_that_did(sandbox, spark, story):
-    base = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
-    mark_and_conclude(base)
-    sweep_only(base)
+def test_an_optimized_run_explains_each_object_as_the_clean_one_before_it(sandbox, spark, story):
+    first = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
+    mark_and_conclude(first)
+    sweep_only(first)
     sandbox.clock.set(NOW + timedelta(hours=1))
     later = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=1), optimized=True)
     marked, _, _ = mark_and_conclude(later)
-    assert ListedFigures.of(marked.tables.slices.manifest).base.spared_slices
-    # Nothing changed, so each answer is that of the full run, by the references of now.
+    index = ListedFigures.of(marked.tables.slices.manifest).index
+    assert index.run == str(first.key)
+    assert index.slices
     there = [file.address for file in story.files if not file.deleted]
-    before = {one.address: one for one in explain_each(base, there)}
-    listed = set(listed_by(later, there))
-    assert set(there) - listed
+    before = {one.address: one for one in explain_each(first, there)}
     for found in explain_each(later, there):
-        assert found.state == "kept"
-        assert found.size_bytes == before[found.address].size_bytes
-        assert {one.text for one in found.reasons} == {
-            one.text for one in before[found.address].reasons
-        }
-        said = f"run {base.key} listed it, and run {later.key}, which read only what changed"
-        assert (said in found.sentence) == (found.address not in listed)
-    gone = next(file.address for file in story.deleted if file.address not in listed)
-    told = explain(later, gone)
-    assert (told.state, told.run) == ("deleted", str(base.key))
+        assert found == replace(before[found.address], run=str(later.key))
+    told = explain(later, story.deleted[0].address)
+    assert (told.state, told.run) == ("deleted", str(first.key))
     assert explain(later, "data/never/was").state == "unknown"
-    # The full run alone has a whole listing.
-    with pytest.raises(ChainError, match=f"lakegc what-if repo --run {base.key}") as refused:
-        what_if(later, [7])
-    assert f"run {later.key} of repo is an optimized one" in str(refused.value)
-    assert full_run(later) == full_run(base) == base.key
-    # What was pruned is not guessed.
-    for part in base.load(tables.NAMESPACE_SLICES).manifest.parts:
-        base.store.delete([part.key])
-    lost = explain(later, next(iter(set(there) - listed)))
-    assert lost.state == "unknown"
-    assert f"the tables of run {base.key}" in lost.sentence
+    answers = [
+        [(one.name, one.objects, one.size_bytes) for one in what_if(run, [7]).answers]
+        for run in (first, later)
+    ]
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.usefixtures("nothing_is_held")
 def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spark, story):
-    base = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
-    mark_and_conclude(base)
-    # Nobody swept: the objects that the base named are looked up one by one.
+    first = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
+    mark_and_conclude(first)
+    # Nobody swept it.
     sandbox.clock.set(NOW + timedelta(hours=1))
     later = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=1), optimized=True)
     marked, _, _ = mark_and_conclude(later)
     listed = ListedFigures.of(marked.tables.slices.manifest)
-    assert listed.base is not None, listed.why_full
-    assert CommittedFigures.of(marked.tables.committed.manifest).change.looked_up
+    assert listed.index is not None, listed.why_full
     going = [file.address for file in story.deleted]
     assert {(one.state, one.run) for one in explain_each(later, going)} == {
         ("may go", str(later.key))
@@ -276,33 +260,36 @@ def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spar
     committed = {file.address: file.path for file in story.deleted if file.ref is not None}
     for found in explain_each(later, list(committed)):
         assert found.path == committed[found.address]
-        assert f"(explained by run {base.key})" in found.sentence
     sweep_only(later)
-    certified = certificate(later)["mark"]
-    assert (certified["kind"], certified["base"]) == ("optimized", str(base.key))
-    assert certified["verdict_of_base"] == verdict.load(base).digest
+    saved = listed.index.saved
+    assert certificate(later)["mark"] == {
+        "kind": "optimized",
+        "index": str(first.key),
+        "saved": saved,
+    }
     a_file = next(iter(committed))
     assert deleted_addresses(later, f"lakefs://repo/main/{committed[a_file]}") == [a_file]
     trials = {address for address, path in committed.items() if path.startswith("trials/")}
     assert set(deleted_addresses(later, "lakefs://repo/main/trials/")) == trials
-    assert "may have had another path" in not_on_record(later, "lakefs://repo/main/trials/")
-    with pytest.raises(NotFoundError, match="below that folder; 129 objects"):
-        deleted_addresses(later, "lakefs://repo/main/never/")
     assert {(one.state, one.run) for one in explain_each(later, going)} == {
         ("deleted", str(later.key))
     }
-    after = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=2), optimized=True)
-    sandbox.clock.set(NOW + timedelta(hours=2))
-    mark_and_conclude(after)
-    assert {(one.state, one.run) for one in explain_each(after, going)} == {
-        ("deleted", str(later.key))
-    }
-    # A run that let none of them go does not bring them back by the paths of others.
-    with pytest.raises(NotFoundError, match="let nothing go whose newest path"):
-        deleted_addresses(after, "lakefs://repo/main/trials/")
-    base.store.delete([part.key for part in base.load(tables.EXPLANATIONS).manifest.parts])
-    with pytest.raises(NotFoundError, match="explanations of 1 earlier runs"):
-        deleted_addresses(later, "lakefs://repo/main/trials/")
+
+
+@pytest.mark.usefixtures("nothing_is_held")
+def test_what_the_index_has_and_the_store_has_not_is_said_to_be_gone(sandbox, spark, story):
+    first = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
+    mark_and_conclude(first)
+    lost = min(story.deleted, key=lambda file: slice_seconds(slice_of(file.address))).address
+    first.store.delete([lost])
+    sandbox.clock.set(NOW + timedelta(hours=1))
+    later = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=1), optimized=True)
+    mark_and_conclude(later)
+    figures = ExpiredFigures.of(later.load(tables.EXPIRED_ADDRESSES).manifest)
+    assert figures.vanished.objects == 1
+    found = explain(later, lost)
+    assert found.state == "gone"
+    assert f"run {later.key} knew it from the index" in found.sentence
 
 
 def test_objects_explained_together_are_explained_as_each_by_itself(sandbox, spark, story):

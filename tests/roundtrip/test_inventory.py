@@ -24,7 +24,7 @@ from spark_core.lakefs import LakeFSServer
 from spark_core.mark import namespace_slices
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.figures import ExpiredFigures, ListedFigures
+from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Environment, RunOptions, open_run
 from tests.support import golden
 from tests.support.clock import FakeClock
@@ -244,7 +244,7 @@ def test_an_inventory_that_names_an_object_twice_ends_the_mark(lake, spark):
         mark_and_conclude(lake.by_inventory(spark))
 
 
-def test_a_mark_by_inventory_reads_everything_and_no_optimized_run_begins_from_it(lake, spark):
+def test_a_mark_by_inventory_takes_ranges_and_no_slices_and_leaves_none(lake, spark):
     earlier = lake.run(spark, NOW - timedelta(minutes=2), optimized=True)
     mark_and_conclude(earlier)
     lake.deliver(1)
@@ -252,13 +252,12 @@ def test_a_mark_by_inventory_reads_everything_and_no_optimized_run_begins_from_i
     marked, verdict, _ = mark_and_conclude(run)
     assert verdict.passed
     figures = ListedFigures.of(marked.tables.slices.manifest)
-    assert figures.base is None
-    assert "an inventory shows no slice whole" in figures.why_full
+    assert (figures.index.slices, figures.index.objects) == (0, 0)
+    assert CommittedFigures.of(marked.tables.committed.manifest).taken.ranges > 0
     later = lake.run(spark, optimized=True)
     marked, _, _ = mark_and_conclude(later)
     figures = ListedFigures.of(marked.tables.slices.manifest)
-    assert (figures.base, figures.objects) == (None, 4)
-    assert "saved nothing" in figures.why_full
+    assert (figures.index.slices, figures.objects) == (0, 4)
 
 
 def test_a_damaged_data_file_ends_the_mark_and_leaves_no_table(lake, spark):

@@ -60,7 +60,7 @@ def test_a_small_full_mark_and_the_optimized_one_after_it_need_no_spark(sandbox,
     run = open_sandbox_run(sandbox, "repo", spark, later, **options)
     marked, verdict, _ = mark_and_conclude(_without_spark(run))
     assert verdict.passed
-    assert marked.tables.slices.manifest.facts["base"] is not None
+    assert marked.tables.slices.manifest.facts["index"] is not None
     assert gone in _addresses(marked)
 
 
@@ -100,7 +100,7 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
     marked, _, _ = mark_and_conclude(run)
     assert are_few_new or begun
     slices, staged = marked.tables.slices.manifest, marked.tables.uncommitted.manifest
-    assert slices.facts["base"] is not None
+    assert slices.facts["index"] is not None
     assert (slices.rows, staged.rows) > (20, 60)
     assert marked.expired.manifest.rows == 30
     assert _addresses(marked) == sorted(over)

@@ -144,16 +144,21 @@ class AsideMachine(HistoryMachine):
         return must_stay, may_stay | {one for one in back if written[one] > made.key}
 
     def _purge(self, made: OlderMark) -> None:
-        before, run = self.repository.objects(), self._open(made.key, made.options)
-        needed = reachable(self.repository, made.key, made.options, self.held)
-        needed |= reachable(self.repository, self.now, made.options, self.held)
-        house = prune_own_tables.keep_house(run)
+        before = self.repository.objects()
+        house = prune_own_tables.keep_house(self._open(made.key, made.options))
         assert house.problem is None, house.words
         assert self.repository.objects() == before
-        for key, moved in self.moved.items():
-            gone = set(moved.contents) - _in_quarantine(run, key)
+        self._note_purged(made.key, made.options)
+
+    def _note_purged(self, key: datetime, options: Options) -> None:
+        """Note what the house-keeping of a run took from quarantine: nothing that is needed."""
+        there, run = self.repository.objects(), self._open(key, options)
+        needed = reachable(self.repository, key, options, self.held)
+        needed |= reachable(self.repository, self.now, options, self.held)
+        for of, moved in self.moved.items():
+            gone = set(moved.contents) - _in_quarantine(run, of)
             assert not gone or run.now() >= moved.until
-            lost = gone & needed - set(before)
+            lost = gone & needed - set(there)
             assert not lost, f"purged, and needed: {sorted(lost)}"
             for address in gone:
                 del moved.contents[address]

@@ -47,6 +47,8 @@ HELD = (
     f"data/gqv3epl4fd2o8m3men70/{encode_xid(int((NOW - timedelta(days=3)).timestamp()), bytes(8))}"
 )
 FRESH, MARKED = "fresh", "marked"
+# Marks that saved something in the index before the one that may fail.
+INDEXED = (NOW - timedelta(days=14), NOW - timedelta(seconds=1))
 # The lease of a killed process, and the minutes by which clocks may differ, are over by then.
 WAITED_MINUTES = 11
 
@@ -108,7 +110,8 @@ class FaultWorld:
         sandbox: Shared; the repository is its own.
         spark: The session.
         folder: For what is put aside.
-        has_base: Whether the mark is optimized: another one came before, and shorter rules since.
+        has_index: Whether the mark takes from the index: two others came before, one of which was
+            swept, and shorter rules since.
     """
 
     def __init__(
@@ -117,7 +120,7 @@ class FaultWorld:
         spark: Any,
         folder: Path,
         *,
-        has_base: bool = False,
+        has_index: bool = False,
         **options: Any,
     ) -> None:
         self.sandbox, self.spark, self.folder, self.options = sandbox, spark, folder, options
@@ -131,16 +134,8 @@ class FaultWorld:
         run = self.open()
         holds.add(run, "audit", "address", HELD, who="ann@desk", why="a test")
         self._prepare(run)
-        if has_base:
-            self.options = {**options, "optimized": True}
-            self.faults.arm(0, "")
-            self.repository.rules(20, main=40)
-            mark_command(self.open(NOW - timedelta(seconds=1)))
-            self.repository.rules(7, main=10)
-            sandbox.clock.set(NOW - timedelta(days=2))
-            self.repository.upload("main", "a", b"committed since")
-            self.repository.commit("main")
-            sandbox.clock.set(NOW)
+        if has_index:
+            self._fill_the_index()
         self.before = self.repository.objects()
         self.put_aside(FRESH)
         self.faults.arm(0, "")
@@ -160,11 +155,32 @@ class FaultWorld:
         }
         assert set(self.before) - set(self.end) == self.plan
         assert len(self.plan) > 3
-        self._built_until = self.opened
+        self.built_until = self.opened
 
     def _built(self) -> SandboxRepository:
         """Make the repository."""
         return _built(self.sandbox)
+
+    def _mark_anew(self, key: datetime) -> None:
+        self.faults.arm(0, "")
+        mark_command(self.open(key))
+
+    def _fill_the_index(self) -> None:
+        """Make two marks, with slices and ranges that are new to the second one."""
+        self.options = {**self.options, "optimized": True}
+        self.repository.rules(20, main=40)
+        self._mark_anew(INDEXED[0])
+        sweep_command(self.open(INDEXED[0]))
+        self.sandbox.clock.set(NOW - timedelta(days=3))
+        self.repository.upload("main", "between", b"committed between")
+        self.repository.commit("main")
+        self.sandbox.clock.set(NOW)
+        self._mark_anew(INDEXED[1])
+        self.repository.rules(7, main=10)
+        self.sandbox.clock.set(NOW - timedelta(days=2))
+        self.repository.upload("main", "a", b"committed since")
+        self.repository.commit("main")
+        self.sandbox.clock.set(NOW)
 
     def _prepare(self, run: Run) -> None:
         """Say what else counts for runs."""
@@ -222,7 +238,7 @@ class FaultWorld:
         """
         self.put_back(stage)
         # So is the time, else it would leave the days in which a mark may be swept.
-        self.opened = self._built_until
+        self.opened = self.built_until
         self.faults.arm(at, kind)
         error: BaseException | None = None
         try:

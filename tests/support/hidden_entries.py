@@ -5,17 +5,20 @@ back.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import sweep
 from spark_core.run import Run
+from tests.support.clean_beside import mark_beside_a_clean_one, why_clean
 from tests.support.pipeline import Marked, mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.stored_rows import rows_of
+from tests.support.telling_store import TellingStore
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 # As long as the server's: of a name with another one lakegc would not believe that lakeFS gave it.
@@ -169,10 +172,46 @@ class HidingPlace:
             self.sandbox, self.name, self.spark, NOW - timedelta(days=days), **options
         )
 
+    def opened(
+        self, days: float, *, tells: bool = False, full: bool = False, **options: Any
+    ) -> Run:
+        """Open a run that no share of what may go or is missing stops."""
+        run = self.run(days, **{"max_expired_share": 1, "max_missing_share": 1, **options})
+        store = TellingStore.like(run.store) if tells else run.store
+        return replace(run, store=store, full=full)
+
     def mark(self, days: float = 0, **options: Any) -> tuple[Run, Marked]:
-        """Mark, and conclude; the verdict must pass."""
-        run = self.run(days, max_expired_share=1, max_missing_share=1, **options)
+        """Mark, and conclude; the verdict must pass.
+
+        Args:
+            days: Days ago.
+            **options: Of the run; `full`: whether a clean one is asked for, and `tells`: whether
+                the store tells contents, as S3 does.
+        """
+        run = self.opened(days, **options)
         marked, verdict, results = mark_and_conclude(run)
+        assert verdict.passed, [result for result in results if not result.passed]
+        return run, marked
+
+    def mark_as_a_clean_one(
+        self, days: float = 0, *, behind: Collection[str] = (), **options: Any
+    ) -> tuple[Run, Marked]:
+        """Mark with the index, and clean in the same state: both find the same.
+
+        Args:
+            days: Days ago.
+            behind: As in `clean_beside.require_alike`.
+            **options: As in `mark`.
+
+        Returns:
+            The run with the index, and what it found; its verdict passed.
+        """
+        run, (marked, verdict, results) = mark_beside_a_clean_one(
+            self.file(""),
+            lambda: self.opened(days, **{"optimized": True, **options}),
+            behind=behind,
+        )
+        assert not why_clean(marked)
         assert verdict.passed, [result for result in results if not result.passed]
         return run, marked
 

@@ -23,6 +23,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
 from spark_core.run.chain import Mark
+from tests.support.clean_beside import Concluded
 from tests.support.history_actions import NUMBER, HistoryActions, action
 from tests.support.live_repository import short
 from tests.support.live_server import LiveError
@@ -380,8 +381,7 @@ class HistoryMachine(HistoryActions):
             self.repository.objects(),
             reachable(self.repository, key, options, self.held),
         )
-        run = self._open(key, options)
-        marked, verdict, results = mark_and_conclude(run)
+        run, (marked, verdict, results) = self._mark_and_conclude(key, options)
         self.noted[key] = self.repository.branches()
         failed = [result.name for result in results if not result.allows]
         if failed == ["live_objects_are_listed"] and not objects:
@@ -393,6 +393,11 @@ class HistoryMachine(HistoryActions):
         made = OlderMark(key, verdict.concluded_at, options, plan)
         self._require_plan(made, marked, alive, objects)
         return made
+
+    def _mark_and_conclude(self, key: datetime, options: Options) -> tuple[Run, Concluded]:
+        """Mark; a subclass compares it with another mark."""
+        run = self._open(key, options)
+        return run, mark_and_conclude(run)
 
     def _refused(self, run: Run, failed: list[str]) -> list[str]:
         """Return the checks that refuse a mark; a subclass confirms what it can explain."""

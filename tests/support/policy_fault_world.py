@@ -107,7 +107,7 @@ class PolicyFaultWorld(FaultWorld):
         self.repository.commits.clear()
         self.repository.commits.update(self._commits)
         self.put_back(stage)
-        self.opened = self._built_until
+        self.opened = self.built_until
 
     def kills(self) -> Iterator[tuple[int, str]]:
         """Yield where a sweep may be killed: after each call that changes the store.

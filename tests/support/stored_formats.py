@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_core import holds, lakegc_keys
+from spark_core.index import saved
 from spark_core.lock import lease_log
 from spark_core.model import RunKey
-from spark_core.optimized import saved
 from spark_core.policies import confirmed, versions
 from spark_core.policies.branches import marked
 from spark_core.policies.document import Period, Policy, Rule
@@ -100,21 +100,23 @@ SAVED = saved.Saved(
     started=AT,
     last_slice="gqv3epl4fd2o8m3men70",
     open_slices=("gqv3epl4fd2o8m3men70",),
-    base="2026-11-19T02-00-00Z",
-    full="2026-11-18T02-00-00Z",
+    clean="2026-11-18T02-00-00Z",
     optimized_since=("2026-11-19T02-00-00Z", str(RUN)),
     options={"flat": False},
-    tables={"retained_ranges": "8" * 64},
-    objects=9,
-    bytes=900,
-    live_objects=7,
-    are_sizes_said=False,
-    checksums_agree=True,
     blocked_by=(),
-    expired=(Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
-    fates=(Part("_lakefs/retention/gc/fates/part", 1, 100, "a" * 64),),
-    manifests={"retained_ranges": "its manifest"},
-    files={"_lakefs/retention/gc/fates/part": "UEFSMQ=="},
+    closed_before=1_763_000_000,
+    slices=(
+        Part(
+            f"{lakegc_keys.INDEX}slices",
+            2,
+            200,
+            "9" * 64,
+            without=Part(f"{lakegc_keys.INDEX}gone", 1, 100, "a" * 64),
+        ),
+    ),
+    trees=(Part(f"{lakegc_keys.INDEX}trees", 1, 100, "b" * 64),),
+    ranges=(Part(f"{lakegc_keys.INDEX}ranges", 1, 100, "c" * 64),),
+    entries=(Part(f"{lakegc_keys.INDEX}entries", 3, 300, "d" * 64),),
 )
 CHECK = {
     "name": "a_check",

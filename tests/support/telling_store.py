@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_core.storage import ObjectInfo
+from spark_core.storage import ObjectInfo, ObjectStore
 from spark_core.storage.local import LocalStore
 
 
@@ -16,6 +16,11 @@ class TellingStore(LocalStore):
     """A local store with checksums."""
 
     tells_content = True
+
+    @classmethod
+    def like(cls, store: ObjectStore) -> TellingStore:
+        """Make one of a namespace's own store."""
+        return cls(store.namespace, store.options)
 
     def head(self, key: str) -> ObjectInfo:
         found = super().head(key)

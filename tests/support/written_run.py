@@ -14,6 +14,7 @@ from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark.expired_sums import Sums
 from spark_core.model import Repository, RunKey
 from spark_core.records import tables
+from spark_core.records.figures import IndexFigures, TakenFigures
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
@@ -62,11 +63,12 @@ class Written:
         twins=None,
         of_listing=None,
         of_committed=None,
+        of_expired=None,
         notes_fates=True,
     ):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address ->
-        reason, `fates` address -> fate and why it stays, of other objects. `of_listing` and
-        `of_committed` are further figures of those tables.
+        reason, `fates` address -> fate and why it stays, of other objects. `of_listing`,
+        `of_committed` and `of_expired` are further figures of those tables.
         """
         parents = [
             self._keep(
@@ -173,7 +175,7 @@ class Written:
             encloses=(self._keep(tables.FATES, told, parents),) if notes_fates else (),
             twins=twins or NO_TWINS,
             by_fate=by_fate,
-            **_not_read(listed, of_listing),
+            **(of_expired or {}),
             **sums.figures.facts(),
         )
 
@@ -224,49 +226,34 @@ class Written:
         )
 
 
-def _not_read(listed, of_listing):
-    base = (of_listing or {}).get("base")
-    if base is None:
-        return {}
-    size_bytes = sum(size for size, _ in listed.values())
-    return {
-        "not_read": {
-            "objects": max(0, base["objects"] - len(listed)),
-            "bytes": max(0, base["bytes"] - size_bytes),
-        }
-    }
-
-
 def _fate(address, named, fates):
     """Return an object's fate and why: what is told of it, else what its name and age say."""
     by_name = {"protected": Fate.UNSAFE_NAME, "young": Fate.YOUNG, "upload": Fate.UPLOADING}
     return fates.get(address) or (by_name.get(named, Fate.MAY_HIDE), "")
 
 
-def begun_from(base, *, objects=0, size_bytes=0, spared_slices=0, known_ranges=0, **change):
+def with_index(run, *, slices=0, objects=0, size_bytes=0, ranges=0, entries=0):
     """Make the figures by which a mark is an optimized one, as arguments of `Written.mark`.
 
     Args:
-        base: Key of its base.
-        objects: Objects of the namespace ...
-        size_bytes: ... and their bytes.
-        spared_slices: Slices that were not listed.
-        known_ranges: Ranges that stayed; `change` says which of them were read.
+        run: Key of the run that saved the index.
+        slices: Slices that were not listed ...
+        objects: ... and the objects taken instead ...
+        size_bytes: ... with their bytes.
+        ranges: Ranges that were taken ...
+        entries: ... with their entries.
     """
-    figures = {
-        "run": str(base),
-        "verdict": "0" * 64,
-        "saved": "0" * 64,
-        "listed_since": 0,
-        "open_slices": [],
-        "spared_slices": spared_slices,
-        "objects": objects,
-        "bytes": size_bytes,
-        "live_objects": 0,
-    }
-    counts = ("new_metaranges", "left_metaranges", "new_ranges", "left_ranges")
-    changed = {**dict.fromkeys(counts, 0), "known_ranges": known_ranges, **change}
-    return {"of_listing": {"base": figures}, "of_committed": {"change": changed}}
+    index = IndexFigures(
+        run=str(run),
+        saved="0" * 64,
+        listed_since=0,
+        open_slices=(),
+        slices=slices,
+        objects=objects,
+        bytes=size_bytes,
+    )
+    taken = TakenFigures(ranges=ranges, entries=entries)
+    return {"of_listing": {"index": index.facts()}, "of_committed": {"taken": taken.facts()}}
 
 
 def hashes_of(*addresses):

@@ -14,7 +14,7 @@ from spark_core.records.figures.commits import (
     HoldFigures,
     RulesFigures,
 )
-from spark_core.records.figures.committed import ChangeFigures, CommittedFigures, ReachedFigures
+from spark_core.records.figures.committed import CommittedFigures, ReachedFigures, TakenFigures
 from spark_core.records.figures.deletion import (
     DeletionFigures,
     QuarantineFigures,
@@ -24,12 +24,15 @@ from spark_core.records.figures.expired import (
     AmountFigures,
     AuditFigures,
     Collects,
+    ComparedFigures,
     ExpiredFigures,
     PolicyFigures,
+    SeenFigures,
     SumFigures,
 )
 from spark_core.records.figures.listed import (
     BaseFigures,
+    IndexFigures,
     InventoryFigures,
     ListedFigures,
     PreflightFigures,
@@ -45,10 +48,10 @@ __all__ = [
     "AmountFigures",
     "AuditFigures",
     "BaseFigures",
-    "ChangeFigures",
     "Collects",
     "CommitsFigures",
     "CommittedFigures",
+    "ComparedFigures",
     "DeletionFigures",
     "ExpiredFigures",
     "ExpiredMetarangesFigures",
@@ -56,6 +59,7 @@ __all__ = [
     "Groups",
     "HeadsFigures",
     "HoldFigures",
+    "IndexFigures",
     "InventoryFigures",
     "ListedFigures",
     "NamedFigures",
@@ -67,9 +71,11 @@ __all__ = [
     "ReferenceFigures",
     "RulesFigures",
     "SecondLookFigures",
+    "SeenFigures",
     "StagedFigures",
     "StagedReadFigures",
     "SumFigures",
+    "TakenFigures",
     "TwinFigures",
     "VerifiedFigures",
 ]

@@ -9,58 +9,30 @@ from spark_core.records.figures.base import LEFT_OUT, Figures
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeFigures(Figures):
-    """What changed since the run that an optimized one begins from, and what was read of it.
+class TakenFigures(Figures):
+    """What was taken from the index in the place of the server's tables.
 
     Attributes:
-        new_metaranges: Metaranges that retained commits have now and had not.
-        left_metaranges: Metaranges that they had and have not.
-        new_ranges: Ranges that came ...
-        left_ranges: ... and those that left.
-        known_ranges: Ranges that stayed ...
-        spared_ranges: ... and those of them that were not read; None: an earlier lakegc did not
-            count them.
-        head_entries: Entries of the ranges that heads have, or had since the last full run.
-        matched_ranges: Those of them that were read, as they may have a candidate ...
-        hiding_ranges: ... or an entry that may hide one.
-        candidates: Objects that may have become garbage: new ones ...
-        of_left_ranges: ... those of ranges that left ...
-        of_staging: ... those that were staged and are not ...
-        carried: ... and those that the base named or kept.
-        looked_up: Objects that the store was asked about.
-        looked_up_manifest: sha256 of the manifest of their table; None for none.
-        compares_checksums: Whether every entry of a head that the base had not compared with its
-            object is in the table, and its object among those listed or looked up.
+        metaranges: Metaranges of retained and expired commits ...
+        head_metaranges: ... those of branch heads ...
+        retained_metaranges: ... those of retained commits ...
+        empty_metaranges: ... and those of these that hold no range.
+        ranges: Ranges of retained commits ...
+        head_ranges: ... and those of branch heads.
+        entries: Entries that these ranges have.
+        expired_ranges: Ranges that only expired commits have.
+        compared_ranges: Ranges that were read again, and are as the index has them.
     """
 
-    new_metaranges: int
-    left_metaranges: int
-    new_ranges: int
-    left_ranges: int
-    known_ranges: int
-    head_entries: int = 0
-    matched_ranges: int = 0
-    hiding_ranges: int = 0
-    candidates: int = 0
-    of_left_ranges: int = 0
-    of_staging: int = 0
-    carried: int = 0
-    looked_up: int = 0
-    looked_up_manifest: str | None = field(default=None, metadata=LEFT_OUT)
-    compares_checksums: bool = False
-    spared_ranges: int | None = field(default=None, metadata=LEFT_OUT)
-
-    @property
-    def ranges(self) -> int:
-        """Ranges of retained commits, read or not."""
-        return self.new_ranges + self.known_ranges
-
-    @property
-    def unread_ranges(self) -> int:
-        """Ranges of retained commits that were not read."""
-        if self.spared_ranges is not None:
-            return self.spared_ranges
-        return max(0, self.known_ranges - self.matched_ranges - self.hiding_ranges)
+    metaranges: int = 0
+    head_metaranges: int = 0
+    retained_metaranges: int = 0
+    empty_metaranges: int = 0
+    ranges: int = 0
+    head_ranges: int = 0
+    entries: int = 0
+    expired_ranges: int = 0
+    compared_ranges: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +63,10 @@ class CommittedFigures(Figures):
         addresses: Rows stored.
         in_data: Rows whose address lies below `data/`.
         heads_outside: Entries of heads that lie elsewhere; None: no row, or not counted.
-        ranges_manifest: sha256 of the manifest of the retained ranges; None if none were saved.
-        change: What changed since the base; None for a full run.
+        taken_manifest: sha256 of the manifest of the ranges taken from the index, beside which the
+            index's files are; None if none is kept.
+        taken: What was taken from the index: it was not read, and is not counted above as read. All
+            zero in a clean run.
     """
 
     ranges: int
@@ -118,8 +92,8 @@ class CommittedFigures(Figures):
     addresses: int = 0
     in_data: int = 0
     heads_outside: int | None = field(default=None, metadata=LEFT_OUT)
-    ranges_manifest: str | None = field(default=None, metadata=LEFT_OUT)
-    change: ChangeFigures | None = field(default=None, metadata=LEFT_OUT)
+    taken_manifest: str | None = field(default=None, metadata=LEFT_OUT)
+    taken: TakenFigures = field(default_factory=TakenFigures)
 
 
 @dataclass(frozen=True, kw_only=True)

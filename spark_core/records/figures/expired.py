@@ -30,6 +30,41 @@ class AmountFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenFigures(Figures):
+    """Objects of slices that were taken from the index, and that may go.
+
+    Attributes:
+        objects: Those that were looked at in the store ...
+        changed_objects: ... and those of them that had been written over.
+        unseen_objects: Those that were not looked at, as that would have cost too much; a sweep
+            looks at each object before its request.
+    """
+
+    objects: int = 0
+    changed_objects: int = 0
+    unseen_objects: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedFigures(Figures):
+    """The closed slices of the index before a clean run, compared with its listing.
+
+    Attributes:
+        run: The run that saved the index.
+        objects: Objects that the index has and no sweep deleted since.
+        lacking_objects: Objects in these slices that the index lacked.
+        extra_objects: Objects of the index that are not there.
+        other_objects: Objects that have another size, date or checksum.
+    """
+
+    run: str
+    objects: int = 0
+    lacking_objects: int = 0
+    extra_objects: int = 0
+    other_objects: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class SumFigures(Figures):
     """Sums of the objects that may go.
 
@@ -92,7 +127,7 @@ class PolicyFigures(Figures):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFigures(Figures):
-    """The optimized runs since the last full one, by what this full run finds.
+    """The optimized runs since the last clean one, by what this clean run finds.
 
     Attributes:
         runs: Keys of those that deleted something.
@@ -122,8 +157,11 @@ class ExpiredFigures(SumFigures):
 
     Attributes:
         by_fate: Objects and bytes of each fate (a value of `fates.Fate`) that any listed object
-            has; they add up to the listed objects. None: an earlier lakegc did not note them.
-        not_read: Objects that an optimized run did not read; None for a full run.
+            has; with `vanished` they add up to the listed objects. None: an earlier lakegc did not
+            note them.
+        vanished: Objects taken from the index that could have gone and were not in the store any
+            more; None for none.
+        seen: Which of those that may go were looked at again; None for a clean run.
         holds: Holds of the namespace.
         reasons_complete: Whether the reasons tell apart what was never committed.
         live_objects: Objects below `data/` that heads and staged entries reach.
@@ -149,13 +187,16 @@ class ExpiredFigures(SumFigures):
         since_inventory: Objects that heads and staged entries reach, that an inventory lacks and
             the store has: they were written since, and do not count as missing.
         saved: Digest of what the run saved for optimized runs; None if it saved nothing.
-        audit: How the optimized runs before a full one compare with it; None if there were none.
+        audit: How the optimized runs before a clean one compare with it; None if there were none.
+        compared: How the index before a clean run compares with its listing; None if there was
+            none.
         deleted_before: Objects that may go and that an earlier sweep reported deleted; None for
             none, and in an optimized run, which does not look for them.
     """
 
     by_fate: Mapping[str, tuple[int, int]] | None = field(default=None, metadata=LEFT_OUT)
-    not_read: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
+    vanished: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
+    seen: SeenFigures | None = field(default=None, metadata=LEFT_OUT)
     holds: tuple[HoldFigures, ...] = ()
     reasons_complete: bool = False
     live_objects: int
@@ -177,6 +218,7 @@ class ExpiredFigures(SumFigures):
     policy_only: bool | None = field(default=None, metadata=LEFT_OUT)
     saved: str | None = field(default=None, metadata=LEFT_OUT)
     audit: AuditFigures | None = field(default=None, metadata=LEFT_OUT)
+    compared: ComparedFigures | None = field(default=None, metadata=LEFT_OUT)
     deleted_before: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
 
     @property

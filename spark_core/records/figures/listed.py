@@ -82,30 +82,45 @@ class InventoryFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseFigures(Figures):
-    """The run that an optimized one begins from, and what that spares.
+class IndexFigures(Figures):
+    """What an optimized run took from the index in the place of a listing.
 
     Attributes:
-        run: Its key.
-        verdict: Digest of its verdict.
-        saved: Digest of what it saved.
+        run: The run that saved the index ...
+        saved: ... and the digest of the document that names its files.
         listed_since: Slices named at or after this instant are listed, in unix seconds.
         open_slices: Older slices that are listed, too, as they had objects that were too young.
-        spared_slices: Slices that are not listed.
-        objects: Objects of the namespace, as far as listings and deletions tell ...
+        slices: Slices that were not listed.
+        objects: Objects that were taken from the index ...
         bytes: ... and their bytes.
-        live_objects: Objects below `data/` that heads and staged entries reached then.
+        gone_objects: Objects of the index that are left out, as sweeps since reported them gone.
     """
 
     run: str
-    verdict: str
     saved: str
     listed_since: int
     open_slices: tuple[str, ...]
+    slices: int
+    objects: int
+    bytes: int
+    gone_objects: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseFigures(Figures):
+    """The run that an optimized mark of an earlier lakegc began from; only for its reports.
+
+    Attributes:
+        run: Its key.
+        spared_slices: Slices that were not listed.
+        objects: Objects of the namespace, as far as listings and deletions told ...
+        bytes: ... and their bytes.
+    """
+
+    run: str
     spared_slices: int
     objects: int
     bytes: int
-    live_objects: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +138,17 @@ class ListedFigures(PreflightFigures):
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
         inventory: The inventory that was read instead of the store; None for none.
-        base: The run that this one begins from; None for a full run.
+        index: What was taken from the index; None for a clean run. The objects taken are among
+            those counted here.
+        base: Of an optimized mark of an earlier lakegc; else None.
         last_slice: The newest slice whose name tells a time; None for none.
-        why_full: Why a run that might be optimized is a full one; None where nobody asked for one.
-        blocked_by: Full runs whose audit nobody has confirmed; None for none.
-        open_slices: Slices with objects that are too young; None if they are too many to note.
+        why_full: Why a run that might be optimized is a clean one; None where nobody asked for one.
+        blocked_by: Clean runs whose audit nobody has confirmed; None for none.
+        open_slices: Slices that are old by their names and must be listed again all the same: an
+            object in them is too young, or has a name that is never collected. None if they are too
+            many to note.
+        closed_before: Slices whose names tell an earlier instant, in unix seconds, were written to
+            the index; None if it gets no slices.
     """
 
     slices: int = 0
@@ -140,11 +161,18 @@ class ListedFigures(PreflightFigures):
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
     inventory: InventoryFigures | None = field(default=None, metadata=LEFT_OUT)
+    index: IndexFigures | None = field(default=None, metadata=LEFT_OUT)
     base: BaseFigures | None = field(default=None, metadata=LEFT_OUT)
     last_slice: str | None = field(default=None, metadata=LEFT_OUT)
     why_full: str | None = field(default=None, metadata=LEFT_OUT)
     blocked_by: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     open_slices: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    closed_before: int | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def is_optimized(self) -> bool:
+        """Whether the run took anything from an index, or began from an earlier lakegc's run."""
+        return self.index is not None or self.base is not None
 
     @property
     def all_objects(self) -> int:

@@ -40,7 +40,7 @@ import pyarrow as pa
 
 from spark_core.addresses.address_hashes import are_among, hashed, place_among, sorted_once
 from spark_core.references.expired_entries import SAID
-from spark_core.references.sizes import STATED, HeadEntries, stated_by_the_store
+from spark_core.references.sizes import STATED, HeadEntries, Seen, stated_by_the_store
 from spark_core.references.twins.candidates import CANDIDATES
 from spark_core.spark.exchange import AnySource, Batches, numbers_of, source_of
 
@@ -91,26 +91,38 @@ class Evidence:
         listed: The store's objects, with the MD5s that it tells: columns of `STATED`.
         answered: MD5s of contents that the store was asked for: columns of `STATED`.
         used: Which of these count.
+        seen: Hashes of the objects that were seen in the store, where `listed` has others, too:
+            columns of `HASHES`; None where it has not.
     """
 
     said: AnySource = field(default_factory=partial(_nothing, _SAID))
     listed: AnySource = field(default_factory=partial(_nothing, STATED))
     answered: AnySource = field(default_factory=partial(_nothing, STATED))
     used: Used = Used()
+    seen: AnySource | None = None
 
     @classmethod
-    def of(cls, said: AnySource | None, heads: HeadEntries, *, lists_content: bool) -> Evidence:
+    def of(
+        cls,
+        said: AnySource | None,
+        heads: HeadEntries,
+        seen: Seen | None,
+        *,
+        lists_content: bool,
+    ) -> Evidence:
         """Take for true what entries say of the candidates, and what the listing does.
 
         Args:
             said: Columns of `expired_entries.SAID`; None for nothing.
             heads: The entries of branch heads, with the listing.
+            seen: What of the listing was seen; None for all of it.
             lists_content: Whether the listing's MD5s are those of contents. Else they can only deny
                 what entries say.
         """
         found = cls(
             listed=heads.listing().through(STATED, stated_by_the_store),
             used=Used(said is not None, lists_content),
+            seen=None if seen is None else seen.there,
         )
         return found if said is None else replace(found, said=said.through(_SAID, _ends, _agreed))
 
@@ -121,7 +133,8 @@ class Evidence:
     @property
     def sources(self) -> dict[str, AnySource]:
         """All of it, for an exchange."""
-        return {"said": self.said, "listed": self.listed, "answered": self.answered}
+        known = {"said": self.said, "listed": self.listed, "answered": self.answered}
+        return known if self.seen is None else {**known, "seen": self.seen}
 
 
 def _ends(batches: Batches) -> Batches:
@@ -184,13 +197,15 @@ def keys_of_entries(used: Used, bucket: Mapping[str, pa.Table]) -> list[Any]:
         numbers_of(bucket["entries"][name])
         for name in ("address_hash", "size_bytes", "checksum", "is_md5", "is_outside")
     )
-    listed = sorted_once(numbers_of(bucket["listed"]["address_hash"]))
-    is_seen = are_among(own, listed) & ~is_outside
+    seen = sorted_once(numbers_of(bucket.get("seen", bucket["listed"])["address_hash"]))
+    is_seen = are_among(own, seen) & ~is_outside
+    # A clean mark saw every object that there is.
+    is_there = is_seen if "seen" in bucket else ~is_outside
     keys = [_keys(_OF_SIZE, sizes)]
     for is_used, is_believed, known, unknown in (
         (used.said, is_seen & _is_checksum(checksum), _OF_SAID, _OF_UNSAID),
         (used.listed, is_seen & is_md5, _OF_LISTED, _OF_UNLISTED),
-        (used.answered, ~is_outside & is_md5, _OF_ANSWER, _OF_NO_ANSWER),
+        (used.answered, is_there & is_md5, _OF_ANSWER, _OF_NO_ANSWER),
     ):
         if is_used:
             content = _keys(known, sizes, checksum)

@@ -20,7 +20,7 @@ from spark_core.lakefs import CallBudget
 from spark_core.records.figures import TwinFigures
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.heads import Heads
-from spark_core.references.sizes import STATED, HeadEntries, are_checksums_stated
+from spark_core.references.sizes import STATED, HeadEntries, Seen
 from spark_core.references.twins.answers import READ_BY_BRANCH, Answers
 from spark_core.references.twins.asking import SHOWN, Asking, contents_of
 from spark_core.references.twins.candidates import Candidates, chosen
@@ -233,35 +233,44 @@ class _Search:
         Entries that cannot be read say nothing. If they can be read now and not later, the search
         fails: what was left unasked by what they say would else be looked for without it.
         """
-        lists_content = self.run.store.lists_content
+        lists_content, seen = self.run.store.lists_content, self._seen()
         if (
             self.candidates.branches
             and (self.said is not None or lists_content)
             and self._believes_checksums()
         ):
-            evidence = Evidence.of(self.said, self.heads, lists_content=lists_content)
+            evidence = Evidence.of(self.said, self.heads, seen, lists_content=lists_content)
             with suppress(*UNREADABLE):
                 self.suspects, self.evidence = self._suspects(evidence), evidence
                 return
+        if self.heads.lost is not None:
+            absent = sorted_once(np.concatenate([self.heads.absent, self.heads.lost()]))
+            self.heads = replace(self.heads, absent=absent)
         if self.candidates.branches or self.heads.any_outside or len(self.heads.absent):
             self.suspects = self._suspects(self.evidence)
+
+    def _seen(self) -> Seen | None:
+        """Look for the objects of heads' entries that only the index has; None for a clean mark.
+
+        An entry without an object may hide anything, and one whose object nobody saw clears nobody,
+        whatever is known of candidates by then.
+        """
+        if not self.candidates.branches or self.heads.seen is None:
+            return None
+        seen = self.heads.seen()
+        absent = sorted_once(np.concatenate([self.heads.absent, seen.lost]))
+        self.heads = replace(self.heads, absent=absent)
+        self.evidence = replace(self.evidence, seen=seen.there)
+        return seen
 
     def _believes_checksums(self) -> bool:
         """Say whether checksums of entries and of the listing are believed.
 
-        They are not where any of an entry is known to be made up, nor where the store would show
-        that and nobody could compare all.
+        They are not where any of an entry is known to be made up.
         """
         if self.heads.are_sizes_said or self.run.options.hidden_entries == "ask_all":
             return False
-        if self.run.store.tells_content:
-            return self.heads.are_compared and not self._are_checksums_said()
-        return not self.heads.are_checksums_said
-
-    def _are_checksums_said(self) -> bool:
-        is_said = are_checksums_stated(self.heads)
-        self.heads = replace(self.heads, are_checksums_said=is_said)
-        return is_said
+        return not (self.run.store.tells_content and self.heads.are_checksums_said())
 
     def _suspects(self, evidence: Evidence) -> Suspects:
         branches = len(self.asking.branches)
@@ -272,8 +281,7 @@ class _Search:
 
         That is done only where it costs least. Returns whether it was done.
         """
-        is_told = self.run.store.tells_content and self.heads.are_compared
-        if not is_told or plan.of_paths <= 0:
+        if not self.run.store.tells_content or plan.of_paths <= 0:
             return False
         every = np.zeros(self.suspects.keys.num_rows, np.int32)
         unasked = Unasked.of(self.suspects.keys, first=every)
@@ -283,7 +291,7 @@ class _Search:
         is_least = 0 < count < plan.of_paths * ASKED_FOR_A_CALL and count <= budget.left
         # Their contents may tell nothing. What suffices without them must still suffice then.
         is_least = is_least and not (plan.fits and plan.calls + count > budget.left)
-        if not is_least or self._are_checksums_said() or not budget.take(count):
+        if not is_least or self.heads.are_checksums_said() or not budget.take(count):
             return False
         told = contents_of(
             self.run.store,

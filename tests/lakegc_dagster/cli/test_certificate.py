@@ -102,7 +102,7 @@ def test_what_a_run_deleted_is_gone_by_these_rules_and_this_reading(place):
     assert made["outcomes"]["deleted"][0] == len(deleted)
     assert made["rules"] == {"default_retention_days": 14, "branches": {"main": 21, "dev": 7}}
     assert made["commits"]["retained"] > 0
-    assert made["mark"] == {"kind": "full"}
+    assert made["mark"] == {"kind": "clean"}
     assert set(made["tables"]) >= {"retained_commits", "expired_addresses"}
     assert all(check["passed"] for check in made["checks"])
     assert made["figures"]["looked_for"] == len(deleted)

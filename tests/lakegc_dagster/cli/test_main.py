@@ -125,22 +125,6 @@ def test_wrong_settings_end_with_2_and_one_line(lakegc, config, text):
     assert "Traceback" not in answer.output
 
 
-@pytest.mark.parametrize("command", ["mark", "run"])
-@pytest.mark.parametrize(
-    ("words", "setting", "text"),
-    [
-        ((), "optimized = false", "the settings of repo-a say `optimized = false`"),
-        (("--full",), "optimized = true", "a full run begins from no other"),
-    ],
-)
-def test_a_base_that_no_run_would_begin_from_is_refused(lakegc, command, words, setting, text):
-    config = f'[server]\nendpoint = "http://127.0.0.1:1"\n[repositories.repo-a]\n{setting}\n'
-    answer = lakegc(command, "repo-a", "--base", "2026-11-20T02-00-00Z", *words, config=config)
-    assert answer.exit_code == 2
-    assert text in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
-
-
 def test_a_repository_that_the_settings_do_not_know_is_named_before_anything_starts(lakegc):
     config = '[server]\nendpoint = "http://127.0.0.1:1"\n[repositories.repo-a]\n'
     answer = lakegc("run", "repo-a", "repo-b", config=config)

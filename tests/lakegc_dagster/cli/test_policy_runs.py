@@ -150,7 +150,7 @@ def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, m
     shown = " ".join(
         place.lakegc("runs", place.name, "--last", "1", policies="sweep").stdout.split()
     )
-    assert "swept full, policies" in shown
+    assert "swept optimized, policies" in shown
     shown = " ".join(place.lakegc("status", place.name, policies="sweep").stdout.split())
     assert "runs that take only what policies name: last good mark 20" in shown
     assert (

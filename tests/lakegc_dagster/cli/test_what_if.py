@@ -39,7 +39,7 @@ def kept(monkeypatch):
         made.answers.append(found)
 
     monkeypatch.setattr(command, "read_settings", lambda *_: None)
-    monkeypatch.setattr(stored_runs, "open_full", lambda *_: SimpleNamespace(key="a-run"))
+    monkeypatch.setattr(stored_runs, "open_chosen", lambda *_: SimpleNamespace(key="a-run"))
     monkeypatch.setattr(explain, "what_if", lambda *_: FOUND)
     monkeypatch.setattr(explain, "keep_answer", keep)
     return made

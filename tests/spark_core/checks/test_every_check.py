@@ -81,17 +81,23 @@ FIRING = {
     "heads_are_readable": [
         (COMMITS, {"heads": 0, "heads_retained": 0}, "no branch has a head"),
         (COMMITS, {"heads": 3, "heads_retained": 2}, "2 of 3 heads are retained"),
-        (COMMITTED, {"head_metaranges": 2}, "only 1 of their 2 metaranges were read"),
+        (COMMITTED, {"head_metaranges": 2}, "only 1 of their 2 metaranges are known"),
         (
             COMMITTED,
             {"head_ranges": 5, "head_ranges_read": 4},
-            "only 4 of their 5 ranges were read",
+            "only 4 of their 5 ranges are known",
         ),
     ],
     "ranges_were_read_whole": [
-        (COMMITTED, {"metaranges_read": 1}, "of which only 1, 3 and 4 were read"),
-        (COMMITTED, {"ranges_read": 2}, "of which only 2, 2 and 4 were read"),
-        (COMMITTED, {"entries_read": 3}, "of which only 2, 3 and 3 were read"),
+        (COMMITTED, {"metaranges_read": 1}, "of which only 1, 3 and 4 are known"),
+        (COMMITTED, {"ranges_read": 2}, "of which only 2, 2 and 4 are known"),
+        (COMMITTED, {"entries_read": 3}, "of which only 2, 3 and 3 are known"),
+        (
+            COMMITTED,
+            {"ranges_read": 1, "taken": {"ranges": 1}},
+            "of which only 2, 2 and 4 are known",
+        ),
+        (COMMITTED, {"taken": {"entries": 1}}, "of which only 2, 3 and 5 are known"),
         (COMMITTED, {"metarange_rows": 2}, " 2 of 3 rows of metaranges and 0 of 0 addresses"),
         (COMMITTED, {"metarange_rows_read": None}, " 3 of unknown rows"),
         (COMMITTED, {"metarange_rows": 4, "metaranges_read": 3}, " 4 of 3 rows of metaranges"),
@@ -117,6 +123,16 @@ FIRING = {
                 "empty_metaranges": 1,
             },
             "although they have 2 metaranges, of which 1 were read and 1 hold none",
+        ),
+        (
+            COMMITTED,
+            {
+                **NO_RANGES,
+                "retained_metaranges_read": 1,
+                "empty_metaranges": 1,
+                "taken": {"retained_metaranges": 1},
+            },
+            "although they have 2 metaranges, of which 2 were read and 1 hold none",
         ),
     ],
     "only_data_expires": [
@@ -249,6 +265,38 @@ def test_a_check_fires_alone_and_says_why(run, name, table, facts, text):
     (failed,) = _failed(run, _rechained(_with(manifests, table, facts)))
     assert failed.name == name
     assert re.search(text, failed.summary), failed.summary
+
+
+def test_what_was_taken_from_the_index_counts_like_what_was_read(run):
+    taken = {
+        "metaranges": 1,
+        "head_metaranges": 1,
+        "retained_metaranges": 1,
+        "ranges": 2,
+        "head_ranges": 1,
+        "entries": 3,
+    }
+    facts = passing_mark(run)[COMMITTED].facts
+    read = {f"{name}_read": facts[f"{name}_read"] - count for name, count in taken.items()}
+    manifests = _rechained(_with(passing_mark(run), COMMITTED, {**read, "taken": taken}))
+    assert _failed(run, manifests) == []
+    said = {result.name: result.summary for result in guards.check_mark(run, manifests)}
+    assert said["heads_are_readable"].endswith(
+        "all of them read, or taken from the index (1 metaranges and 1 ranges)"
+    )
+    assert said["ranges_were_read_whole"].endswith(
+        "all of them read, or taken from the index (1 metaranges and 2 ranges)"
+    )
+
+
+def test_empty_metaranges_of_the_index_prove_that_there_is_no_range(run):
+    none = {**NO_RANGES, **dict.fromkeys(HEADS, 0), "taken": {"retained_metaranges": 1}}
+    few = {"retained_metaranges_read": 1, "empty_metaranges": 1}
+    lacking = _with(passing_mark(run), COMMITTED, {**none, **few})
+    (failed,) = _failed(run, _rechained(lacking))
+    assert failed.name == "zero_ranges_are_proved"
+    taken = {"retained_metaranges": 1, "empty_metaranges": 1}
+    assert _failed(run, _rechained(_with(lacking, COMMITTED, {"taken": taken}))) == []
 
 
 def test_a_check_that_only_says_something_stands_in_the_way_of_nothing(run):

@@ -190,6 +190,15 @@ def test_a_sweep_that_is_to_stay_within_a_mark_of_the_reference_job_takes_no_mar
         verdict.require_sweepable(replace(run, reference_mark="other"))
 
 
+def test_an_optimized_mark_of_an_earlier_lakegc_is_not_swept(run):
+    base = {"run": "2026-11-19T02-00-00Z", "spared_slices": 1, "objects": 10_000, "bytes": 0}
+    _marked(run, namespace_slices={"base": base})
+    with pytest.raises(
+        VerdictError, match=r"read only what had changed since run 2026-11-19.*Mark again under"
+    ):
+        verdict.require_sweepable(run)
+
+
 def test_a_verdict_from_the_future_is_refused(run):
     _marked(run)
     _edit(run, concluded_at=(NOW + timedelta(minutes=5)).isoformat())

@@ -361,7 +361,7 @@ def test_objects_whose_name_is_unsafe_are_counted_with_their_bytes():
         )
     )
     listing = listing.append_column("standing", pa.array(["candidate"] * listing.num_rows))
-    counted = _measure(CUTOFF, "_lakefs", NOT_NAMEABLE, None, listing)
+    counted = _measure(CUTOFF, "_lakefs", NOT_NAMEABLE, listing)
     figures = {name: count for name, count in counted.items() if not name.startswith("new_")}
     assert (figures["objects"], figures["unsafe_name_objects"], figures["unsafe_name_bytes"]) == (
         5,

@@ -18,10 +18,7 @@ from spark_core.mark.compared import NAMED
 from spark_core.mark.expired_sums import Sums
 from spark_core.mark.fate_rows import Targets
 from spark_core.mark.fates import Answers, Inputs, Words
-from spark_core.model import RunKey
-from spark_core.optimized.listing import Comparable, Listing
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import BaseFigures
 from spark_core.records.writing import Target
 from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import source_of
@@ -42,7 +39,7 @@ def run(request, tmp_path, spark, monkeypatch):
     return written_run(tmp_path, spark=spark)
 
 
-def _decide(written, *, held=holds.NONE, comparable=None, answers=NOBODY, **inputs):
+def _decide(written, *, held=holds.NONE, answers=NOBODY, **inputs):
     run = written.run
     stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
     attempt = writing.new_attempt()
@@ -52,7 +49,7 @@ def _decide(written, *, held=holds.NONE, comparable=None, answers=NOBODY, **inpu
     )
     decided = fates.decide(
         run,
-        Listing(run, stored[tables.NAMESPACE_SLICES].manifest.parts, comparable),
+        stored[tables.NAMESPACE_SLICES],
         stored[tables.UNCOMMITTED_ADDRESSES],
         stored[tables.COMMITTED_ADDRESSES],
         inputs=Inputs(held, **inputs),
@@ -253,9 +250,7 @@ def test_references_that_got_lost_end_the_mark(run, monkeypatch):
     monkeypatch.setattr(
         compared,
         "_read_references",
-        lambda store, comparable, parts: (
-            batch.slice(1) for batch in read(store, comparable, parts)
-        ),
+        lambda store, parts: (batch.slice(1) for batch in read(store, parts)),
     )
     with pytest.raises(IncompleteReadError, match="0 of 2 references"):
         _decide(run)
@@ -267,66 +262,6 @@ def test_objects_that_got_lost_while_branches_were_asked_end_the_mark(run, monke
     monkeypatch.setattr(fates, "run_tasks", lambda *some, **more: tasks(*some, **more)[1:])
     with pytest.raises(IncompleteReadError, match="0 of 2 objects have a fate"):
         _decide(run)
-
-
-# A slice whose name tells its time, and a base that was listed after it.
-# The 63 listed objects and what is committed, but not what is staged, too.
-HELD_ROWS = 100
-ELSEWHERE = "data/gqv3epl4fd2o8m3men70"
-BASE = BaseFigures(
-    run=str(RunKey.at(OLD)),
-    verdict="",
-    saved="",
-    listed_since=1_670_433_691,
-    open_slices=(),
-    spared_slices=1,
-    objects=0,
-    bytes=0,
-    live_objects=0,
-)
-
-
-def _mark_of_a_change(run):
-    """Mark few listed objects; most of what is staged lies elsewhere."""
-    listed = {f"data/a/{number}": (3, OLD) for number in range(60)}
-    looked_up = {f"{ELSEWHERE}/{number}": (4, OLD) for number in range(3)}
-    absent = f"{ELSEWHERE}/absent"
-    run.mark(
-        {**listed, **looked_up},
-        committed=[*list(listed)[:20], f"{ELSEWHERE}/1", absent, f"{ELSEWHERE}/other"],
-        staged=[
-            *list(listed)[10:30],
-            f"{ELSEWHERE}/2",
-            *(f"{ELSEWHERE}/staged{number}" for number in range(600)),
-            "data/a/missing",
-        ],
-    )
-    wanted = {*list(listed)[30:], f"{ELSEWHERE}/0"}
-    return wanted, Comparable(BASE, np.array([hash_of(absent)]))
-
-
-def test_references_that_meet_no_listed_object_are_left_out_and_change_nothing(run, monkeypatch):
-    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", HELD_ROWS)
-    wanted, comparable = _mark_of_a_change(run)
-    found, rows = _decide(run, comparable=comparable)
-    assert {row["address"] for row in rows} == wanted
-    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    whole, again = _decide(run, comparable=comparable)
-    assert sorted(map(str, again)) == sorted(map(str, rows))
-    for name in ("objects", "size_bytes", "live", "other_sizes", "references"):
-        assert getattr(found, name) == getattr(whole, name)
-    assert _missing(found) == _missing(whole)
-    assert found.references == 23 + 622
-    assert (found.live, len(_missing(found))) == (21, 1)
-
-
-def test_references_that_got_lost_before_they_met_the_listing_end_the_mark(run, monkeypatch):
-    monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", HELD_ROWS)
-    _, comparable = _mark_of_a_change(run)
-    meet = compared._meet
-    monkeypatch.setattr(compared, "_meet", lambda *some: (meet(*some)[0], 0))
-    with pytest.raises(IncompleteReadError, match="of 645 references"):
-        _decide(run, comparable=comparable)
 
 
 def test_sums_of_parts_are_sums_of_the_whole():

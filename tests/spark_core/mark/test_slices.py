@@ -22,7 +22,7 @@ def test_a_long_slice_is_listed_from_several_names_on_and_each_row_tells_its_sli
     long = [f"data/long/{first_id(1_700_000_000 + number)}{number:012}0" for number in range(400)]
     store = PagedStore([*long, "data/short/x"], 10)
     figures: Counter[str] = Counter()
-    task = slices._Listing(prefixes=("data/long/", "data/short/"))
+    task = slices._Listing(None, prefixes=("data/long/", "data/short/"))
     rows = pa.Table.from_batches(
         slices._read(store, any_name(NOW), 8, task, figures), schemas.NAMESPACE_SLICES
     )
@@ -70,7 +70,7 @@ def test_objects_beside_the_slices_do_not_count_for_each_slice(monkeypatch):
     store = PagedStore([f"{name}x" for name in SLICES], 10)
     given = slices._ForDriver(SLICES)
     found = pa.Table.from_batches(page.rows for page in beside.pages("data/"))
-    task = slices._Listing(prefixes=given, found=found)
+    task = slices._Listing(None, prefixes=given, found=found)
     run = SimpleNamespace(
         store=store,
         limits=any_name(NOW),

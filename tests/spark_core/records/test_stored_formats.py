@@ -99,8 +99,8 @@ def test_a_format_that_was_raised_once_made_what_was_stored_unreadable(name, num
 
 
 def test_what_an_earlier_lakegc_saved_is_refused_so_that_the_next_mark_reads_everything():
-    with pytest.raises(VerdictError, match="was written in format 2 by another version"):
-        KINDS["saved"].read(recorded("saved", 2).read_bytes())
+    with pytest.raises(VerdictError, match="was written in format 4 by another version"):
+        KINDS["saved"].read(recorded("saved", 4).read_bytes())
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

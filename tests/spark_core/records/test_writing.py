@@ -258,7 +258,7 @@ def _held_target(run, holds):
 
 def _manifest_of(run, receipt):
     written = Written("attempt", [], [receipt])
-    draft = Draft(tables.LOOKED_UP_OBJECTS, written, OLD, parents=(), is_enclosed=True)
+    draft = Draft(tables.TAKEN_RANGES, written, OLD, parents=(), is_enclosed=True)
     return run.keep(draft).manifest
 
 

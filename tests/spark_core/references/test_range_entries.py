@@ -14,6 +14,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError
+from spark_core.index.entries import Kept
 from spark_core.references import range_entries
 from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
 from spark_core.references.ranges import RANGES
@@ -57,14 +58,13 @@ def _prepared(monkeypatch, ranges, order, *, newest=None):
     rows = [
         {
             "range_id": name,
-            "count": 1,
+            "count": 0 if ranges[name] is None else ranges[name].num_rows,
             "min_key": b"",
             "is_head": name != "old",
             "is_retained": newest is None,
             "newest": None if newest is None else newest[name],
             "why": f"of {name}",
             "times": 1,
-            "kept_times": 1,
         }
         for name in order
     ]
@@ -156,11 +156,11 @@ def test_ranges_that_are_read_together_give_what_each_gives_alone(monkeypatch):
     ranges, told = _mixed(), []
     for most in (0, 60, 2**22):
         monkeypatch.setattr(range_entries, "_GROUP_BYTES", most)
-        sketched = []
-        found, figures = _read(monkeypatch, ranges, ranges, saying_why=True, sketched=sketched)
-        told.append((found, dict(figures), sketched))
+        kept = Kept()
+        found, figures = _read(monkeypatch, ranges, ranges, saying_why=True, kept=kept)
+        told.append((found, dict(figures), kept.ranges, _whole(kept)))
     assert told[0] == told[1] == told[2]
-    found, figures, sketched = told[0]
+    found, figures, kept_ranges, numbers = told[0]
     assert [(row["head_path"], row["why"]) for row in found] == [
         (b"p", "of one"),
         (b"q", "of one"),
@@ -174,7 +174,19 @@ def test_ranges_that_are_read_together_give_what_each_gives_alone(monkeypatch):
         "addresses": 5,
         "left_out": 1,
     }
-    assert [sketch["range_id"] for sketch in sketched] == list(ranges)
+    assert [row["range_id"] for row in kept_ranges] == list(ranges)
+    # What the index keeps of a range does not depend on who has it, or on what came before.
+    assert [(row["count"], row["outside"]) for row in kept_ranges] == [
+        (2, 1),
+        (2, 1),
+        (0, 0),
+        (2, 0),
+    ]
+    assert [row["size_bytes"] for row in numbers] == [3, 4, 4, 5, 3, 6]
+
+
+def _whole(kept):
+    return pa.Table.from_batches(kept.entries).to_pylist()
 
 
 def test_a_range_of_expired_commits_that_cannot_be_read_is_alone_left_out(monkeypatch):
@@ -192,9 +204,12 @@ def test_a_range_of_expired_commits_that_cannot_be_read_is_alone_left_out(monkey
     ):
         reader, named = _prepared(monkeypatch, ranges, ranges, newest=newest)
         figures = Counter()
-        found = [row for batch in read(reader, named, figures) for row in batch.to_pylist()]
+        kept = Kept()
+        batches = read(reader, named, figures, kept=kept)
+        found = [row for batch in batches for row in batch.to_pylist()]
         assert [(row["path"], row["newest"]) for row in found] == wanted
         assert figures["unread"] == 2
+        assert [row["range_id"] for row in kept.ranges] == ["before", "behind"]
 
 
 @pytest.mark.parametrize("read", [read_hashes, read_entries])

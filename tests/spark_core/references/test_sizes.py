@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.address_hashes import hashed
-from spark_core.references.sizes import ADDRESSES, absent, are_sizes_stated
+from spark_core.references.sizes import ADDRESSES, SIZED, absent, are_sizes_stated
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 
@@ -46,7 +46,10 @@ def test_a_size_that_is_not_the_objects_is_seen_on_either_side(
         )
         for rows in (listed, entries)
     ]
-    assert are_sizes_stated(lambda: spark, *map(source, tables)) is is_stated
+    objects, said = tables
+    hashes = hashed(said["address"].combine_chunks())
+    said = pa.table([hashes, said["size_bytes"]], schema=SIZED)
+    assert are_sizes_stated(lambda: spark, source(objects), source(said)) is is_stated
 
 
 def test_an_entry_below_data_without_a_listed_object_is_absent_once(spark, source):

@@ -27,12 +27,20 @@ from spark_core.checks.expired import waiting_words
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import EntriesPage
 from spark_core.model import Branch
+from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.references import twins
 from spark_core.references.expired_entries import SAID as SAID_COLUMNS
-from spark_core.references.expired_entries import said_of
 from spark_core.references.heads import Head, Heads
-from spark_core.references.sizes import ENTRIES, LISTED, HeadEntries
+from spark_core.references.sizes import (
+    ENTRIES,
+    LISTED,
+    STATED,
+    HeadEntries,
+    compared,
+    stated,
+    stated_by_the_store,
+)
 from spark_core.references.twins import OBJECTS, asking, plan, suspects
 from spark_core.run import RunOptions
 from spark_core.spark import placement
@@ -195,12 +203,20 @@ class Ground:
                 "checksum": pa.array(self.listed.values(), pa.string()),
             }
         )
+        entries = source_of(pa.Table.from_pylist(rows, schema=ENTRIES), ENTRIES)
+        objects = source_of(listing, LISTED)
+
+        def are_checksums_said():
+            said = entries.through(STATED, stated), objects.through(STATED, stated_by_the_store)
+            return compared(self._session, *said, absent).are_checksums_said
+
         return HeadEntries(
             self._session,
-            lambda: source_of(pa.Table.from_pylist(rows, schema=ENTRIES), ENTRIES),
+            lambda: entries,
             absent,
             self.are_sizes_said,
-            lambda: source_of(listing, LISTED),
+            lambda: objects,
+            are_checksums_said,
             least=self.least,
         )
 
@@ -952,9 +968,8 @@ def test_entries_that_can_be_read_only_at_times_clear_nothing_that_was_not_asked
         [("p", "data/s/1", 1, MD5)],
         [("data/c/1", 1, ago(5))],
         listed={"data/s/1": None, "data/c/1": None},
-        entries_of_expired=said_of(
-            SimpleNamespace(store=SimpleNamespace(read_unchanging=read_unchanging)),
-            SimpleNamespace(manifest=SimpleNamespace(beside=(part,))),
+        entries_of_expired=reading.source_of_parts(
+            SimpleNamespace(read_unchanging=read_unchanging), SAID_COLUMNS, (part,)
         ),
         needs_no_spark=True,
     )

@@ -10,11 +10,13 @@ import pytest
 from spark_core import lakegc_keys, schemas
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
+from spark_core.records import tables
 from spark_core.records.confirmation import Confirmation
+from spark_core.records.figures import ListedFigures
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import PastRun, past_runs, refusals, require_known
 from spark_core.report.status import status_of
-from tests.support.written_run import NOW, OLD, Written, begun_from, written_run
+from tests.support.written_run import NOW, OLD, Written, with_index, written_run
 
 DAY = timedelta(days=1)
 LISTED = {"data/s/a": (10, OLD), "data/s/b": (20, OLD), "data/s/c": (40, OLD)}
@@ -67,32 +69,43 @@ def test_a_marked_run_has_its_figures_and_may_be_swept(written):
 
 
 def test_a_run_says_what_it_read_and_its_fates_add_up_to_the_namespace(written):
-    base = at(written, timedelta(days=1))
-    base.mark({"data/s/a": (1, OLD)}, of_listing={"why_full": "no mark has passed yet"})
-    base.conclude()
+    first = at(written, timedelta(days=1))
+    first.mark({"data/s/a": (1, OLD)}, of_listing={"why_full": "no mark has passed yet"})
+    first.conclude()
     written.mark(
         {"data/s/b": (4, OLD)},
         committed=["data/s/b"],
-        **begun_from(base.run.key, objects=10, size_bytes=100),
+        of_expired={"vanished": {"objects": 9, "bytes": 96}},
+        **with_index(first.run.key, objects=9, size_bytes=96),
     )
     written.conclude()
     written.run.environment.clock.instant = NOW
-    optimized, full = past_runs(written.run.store, NOW)
-    assert (optimized.kind, optimized.base, optimized.why_full) == (
+    optimized, clean = past_runs(written.run.store, NOW)
+    assert (optimized.kind, optimized.index, optimized.why_full) == (
         "optimized",
-        str(base.run.key),
+        str(first.run.key),
         "",
     )
-    assert optimized.fates == {"committed": (1, 4), "not_read": (9, 96)}
-    assert (full.kind, full.base, full.why_full) == ("full", "", "no mark has passed yet")
-    assert "not_read" not in full.fates
+    assert optimized.fates == {"committed": (1, 4), "vanished": (9, 96)}
+    assert (clean.kind, clean.index, clean.why_full) == ("clean", "", "no mark has passed yet")
+    assert "vanished" not in clean.fates
     assert status(written).last_mark_kind == "optimized"
     assert (
-        status_of("repo", [full], NOW, pause=timedelta(days=1), may_sweep=False).to_json()[
+        status_of("repo", [clean], NOW, pause=timedelta(days=1), may_sweep=False).to_json()[
             "last_mark_why_full"
         ]
         == "no mark has passed yet"
     )
+
+
+def test_an_optimized_mark_of_an_earlier_lakegc_says_so_and_counts_its_namespace(written):
+    base = {"run": "2026-11-19T02-00-00Z", "spared_slices": 7, "objects": 10, "bytes": 100}
+    written.mark({"data/s/a": (1, OLD)}, of_listing={"base": {**base, "verdict": "0" * 64}})
+    written.conclude()
+    found = only(written)
+    assert (found.kind, found.index) == ("optimized", base["run"])
+    listed = ListedFigures.of(written.run.load(tables.NAMESPACE_SLICES).manifest)
+    assert (listed.all_objects, listed.all_bytes) == (10, 100)
 
 
 def test_a_refused_run_names_its_checks_and_a_confirmed_one_may_be_swept(written):

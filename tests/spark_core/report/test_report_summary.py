@@ -17,7 +17,7 @@ from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Group, Report, fates, summary
 from spark_core.run.cutoff import before
 from tests.support.stored_rows import rows_of
-from tests.support.written_run import NOW, OLD, begun_from
+from tests.support.written_run import NOW, OLD, with_index
 
 pytestmark = pytest.mark.spark
 
@@ -128,52 +128,46 @@ def test_instants_survive_the_way_through_spark_to_the_microsecond(written):
     assert named.last_modified == instant
 
 
-def test_an_optimized_mark_says_what_it_did_not_read_and_adds_up_to_the_namespace(written):
+def test_an_optimized_mark_says_what_it_took_and_adds_up_to_the_namespace(written):
     written.mark(
         {"data/a/committed": (1, OLD), "data/a/goes": (8, OLD)},
         committed=["data/a/committed"],
         expired={"data/a/goes": WHY},
-        **begun_from(
-            "2026-11-19T02-00-00Z",
-            objects=1_000,
-            size_bytes=9_999,
-            spared_slices=1,
-            known_ranges=2_010,
-            matched_ranges=7,
-            hiding_ranges=3,
-        ),
+        of_expired={"vanished": {"objects": 3, "bytes": 30}},
+        **with_index("2026-11-19T02-00-00Z", slices=1, objects=900, ranges=2_000),
     )
     found = report.of_mark(written.run)
-    assert (found.listed.objects, found.listed.size_bytes) == (1_000, 9_999)
-    assert _by_name(found.kept)[fates.WORDS[fates.NOT_READ]] == (998, 9_990)
-    assert sum(group.objects for group in found.kept) + found.expired.objects == 1_000
-    words = "optimized, from run 2026-11-19T02-00-00Z: 1 slice and 2,000 ranges were not read"
+    assert (found.listed.objects, found.listed.size_bytes) == (5, 39)
+    assert _by_name(found.kept)[fates.WORDS[fates.VANISHED]] == (3, 30)
+    assert sum(group.objects for group in found.kept) + found.expired.objects == 5
+    words = (
+        "optimized, with the index of run 2026-11-19T02-00-00Z: 1 slice (900 objects) and 2,000 "
+        "ranges were taken from it"
+    )
     assert str(found.kind) == words
     assert words[1:] in report.page(found)
     assert Report.from_json(found.to_json(), name="it") == found
 
 
-def test_more_objects_than_the_base_knew_of_are_not_counted_twice(written):
-    written.mark(
-        {"data/a/goes": (8, OLD)},
-        expired={"data/a/goes": WHY},
-        **begun_from("2026-11-19T02-00-00Z", objects=0),
+def test_an_optimized_report_of_an_earlier_lakegc_is_read(written):
+    written.mark({"data/a/x": (8, OLD)}, **with_index("2026-11-19T02-00-00Z", slices=1))
+    document = json.loads(report.of_mark(written.run).to_json())
+    document["kind"]["base"] = document["kind"].pop("index")
+    assert Report.from_json(json.dumps(document).encode(), name="it").kind.index == (
+        "2026-11-19T02-00-00Z"
     )
-    found = report.of_mark(written.run)
-    assert found.listed.objects == 1
-    assert not found.kept
 
 
-def test_a_full_mark_says_why_it_is_none_that_begins_from_another(written):
+def test_a_clean_mark_says_why_it_takes_nothing_from_an_index(written):
     why = "no mark of this repository has passed yet"
     last = "gqv3epl4fd2o8m3men70"
     written.mark({}, of_listing={"why_full": why, "last_slice": last})
     found = report.of_mark(written.run)
-    assert str(found.kind) == f"full: {why}"
+    assert str(found.kind) == f"clean: {why}"
     began = written.run.load(tables.NAMESPACE_SLICES).manifest.reading_began
     assert (found.kind.started, found.kind.last_slice) == (began, last)
     assert (
-        f"Full: {why}. Reading began 2026-11-20 02:00:00 UTC, and the newest slice was {last}."
+        f"Clean: {why}. Reading began 2026-11-20 02:00:00 UTC, and the newest slice was {last}."
         in (report.page(found))
     )
 

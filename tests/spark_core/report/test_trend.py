@@ -9,10 +9,12 @@ from spark_core import lakegc_keys
 from spark_core.errors import TransientError
 from spark_core.fates import Fate
 from spark_core.model import RunKey
-from spark_core.report import Group, trend
+from spark_core.records import tables
+from spark_core.report import Group, stored, trend
 from spark_core.report.trend import Point
+from tests.support.passing_mark import passing_mark
 from tests.support.stored_formats import REPORT
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, with_index, written_run
 
 
 @pytest.fixture
@@ -123,3 +125,14 @@ def test_a_store_that_does_not_answer_leaves_the_trend_short_and_the_page_whole(
 
     monkeypatch.setattr(store, "read", unsure)
     assert trend.trend(store, of(0)) == [Point.of(of(0))]
+
+
+def test_whether_the_run_before_was_swept_is_known_where_the_mark_read_it(tmp_path):
+    run, before = written_run(tmp_path, None).run, RunKey.at(NOW - timedelta(days=1))
+    passing_mark(run, namespace_slices=with_index(before)["of_listing"])
+    run.first.update(tables.manifest_key(spec, run.key) for spec in tables.MARK_TABLES)
+    assert stored._swept_before(run) is None
+    where = tables.manifest_key(tables.DELETION_REPORT, before)
+    for report, swept in ((None, False), ("a report", True)):
+        run.documents[where] = report
+        assert stored._swept_before(run) == {before: swept}

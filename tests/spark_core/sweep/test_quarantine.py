@@ -372,7 +372,11 @@ def test_rows_that_are_lost_on_the_way_end_the_look(tmp_path, monkeypatch, lost,
     run = written_run(tmp_path, None).run
     mark = {name: mock.Mock(source=partial(_no_rows, int(name == lost))) for name in KEPT}
     monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: mark)
-    monkeypatch.setattr(quarantine_still_needed, "require_full", lambda _run, _what: None)
+    monkeypatch.setattr(
+        quarantine_still_needed,
+        "retained_hashes",
+        lambda _run, committed: committed.source(["address_hash"]),
+    )
     # Copies of two runs of one object, and of another: their names, and those where they lie.
     copies = (("1", "a"), ("2", "a"), ("2", "b"))
     rows = [

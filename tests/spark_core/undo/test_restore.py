@@ -17,10 +17,9 @@ from spark_core.records import tables
 from spark_core.records.journal import Journal
 from spark_core.sweep import quarantine
 from spark_core.sweep.quarantine import key_of
-from spark_core.undo import restore as restoring
 from spark_core.undo.restore import restore
 from tests.support.passing_mark import passing_mark
-from tests.support.written_run import NOW, OLD, hash_of, written_run
+from tests.support.written_run import NOW, OLD, written_run
 
 CONTENT = {f"data/s/{name}": name.encode() * 5 for name in "abc"}
 
@@ -250,28 +249,3 @@ def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
     assert not run.store.exists("data/s/a")
     assert not keys(run.store, lakegc_keys.RESTORES)
     assert restore(run).complete
-
-
-def test_what_an_optimized_run_looked_up_is_told_by_its_checksum(tmp_path):
-    """Its listing lacks the object; one that is in both tables is one row all the same."""
-    written = written_run(tmp_path, None)
-    names = ["data/s/listed", "data/s/looked-up"]
-    written.mark({names[0]: (4, OLD)}, expired={names[0]: "in no commit"})
-    rows = [
-        {
-            "slice": "s",
-            "address": name,
-            "size_bytes": 4,
-            "last_modified": OLD,
-            "checksum": "md5",
-            "standing": "candidate",
-            "address_hash": hash_of(name),
-        }
-        for name in names
-    ]
-    written._keep(tables.LOOKED_UP_OBJECTS, rows)
-    written.sweep(dict.fromkeys(names, (4, "deleted", None)))
-    objects = restoring._Deleted.read(written.run).objects(written.run, names)
-    rows = {name: of.here(1) for name, of in {**objects.sources, **objects.beside}.items()}
-    told = objects.tell(rows).sort_by("address").select(["address", "checksum"]).to_pylist()
-    assert told == [{"address": name, "checksum": "md5"} for name in names]

@@ -14,10 +14,11 @@ import pytest
 
 from spark_core import lakegc_keys, recorded_work, report
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
+from spark_core.index.saved import Saved
 from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.manifest import Manifest, Part
+from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
@@ -27,6 +28,24 @@ from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, hashes_of, written_run
 
 KEPT_RUNS = 2
+FILES = ("slices", "trees", "ranges", "entries")
+SAVED = Saved(
+    repository="repo",
+    instance="",
+    run="",
+    started=NOW,
+    last_slice="",
+    open_slices=(),
+    clean="",
+    optimized_since=(),
+    options={},
+    blocked_by=(),
+    closed_before=0,
+    slices=(),
+    trees=(),
+    ranges=(),
+    entries=(),
+)
 INTENT = f"intent-ab12.0.0.0.0-1-{'0' * 64}.parquet"
 
 
@@ -187,11 +206,26 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     assert _prune(run).runs == [_key(2)]
 
 
-def _saving(run, day, **otherwise):
-    """Store an earlier run that an optimized one may begin from."""
-    then = _mark(run, day, **otherwise)
-    then.store.put(lakegc_keys.saved_key(then.key), b"{}")
+def _saved(run, day, *named):
+    """Store an earlier run that saved an index, with some files of it: their keys."""
+    then = _mark(run, day)
+    parts = {name: tuple(one for one in named if f"/{name}-" in one.key) for name in FILES}
+    document = replace(SAVED, run=str(then.key), **parts)
+    then.store.put(lakegc_keys.saved_key(then.key), document.to_json())
     return then
+
+
+def _of_index(run, name, number=0, *, without=None):
+    """Write a file of the index."""
+    unique = f"{'0' * 32}-{'0' * 8}"
+    key = lakegc_keys.INDEX + lakegc_keys.part(name, number, 0, unique)
+    run.store.put(key, b"rows")
+    return Part(key, 1, 4, "0" * 64, without=without)
+
+
+def _index(run):
+    batches = run.store.list(lakegc_keys.INDEX)
+    return {key for batch in batches for key in batch.column("key").to_pylist()}
 
 
 def _file(run, day, kind, name):
@@ -203,90 +237,128 @@ def _file(run, day, kind, name):
     return key
 
 
-def _ranges(run, day, sketches):
-    """Store the manifest of the retained ranges of a run, whose sketches are in some files."""
-    manifest = Manifest(
-        table=tables.RETAINED_RANGES.name,
-        repository=run.repository.id,
-        instance=run.instance,
-        run=str(_key(day)),
-        attempt="0" * 32,
-        reading_began=NOW,
-        reading_ended=NOW,
-        parents={},
-        parts=(),
-        facts={},
-        beside=tuple(Part(key, 1, 4, "0" * 64) for key in sketches),
-    )
-    run.store.put(tables.manifest_key(tables.RETAINED_RANGES, _key(day)), manifest.to_json())
-
-
-def test_the_newest_run_that_passed_stays_however_many_failed_since(run):
-    for day in (0, 1):
-        _mark(run, day, concluded=False)
-        Written(_then(run, day)).conclude(clocks_agree="they differ")
-    _saving(run, 2)
-    _saving(run, 3)
-    before = _keys(run, 2)
-    done = _prune(run)
-    assert done.runs == [_key(3)]
-    assert done.kept == {str(_key(2)): "an optimized run may begin from it"}
-    assert _keys(run, 2) == before
-
-
-def test_a_run_that_saved_nothing_is_nobodys_base(run):
-    for day in (0, 1):
-        _mark(run, day, concluded=False)
-    _mark(run, 2)
-    assert _prune(run).runs == [_key(2)]
-
-
-def test_a_verdict_that_cannot_be_read_ends_the_search_for_a_base_no_earlier(run):
-    for day in (0, 1):
-        _mark(run, day, concluded=False)
-    _saving(run, 2)
-    run.store.put(lakegc_keys.verdict_key(_key(1)), b"{")
-    assert _prune(run).kept == {str(_key(2)): "an optimized run may begin from it"}
-
-
 def test_what_a_run_saved_goes_with_its_tables_and_its_manifests_stay(run):
     for day in (0, 1, 2):
-        _saving(run, day)
+        _saved(run, day)
     assert _prune(run).runs == [_key(2)]
     assert lakegc_keys.saved_key(_key(2)) not in _keys(run, 2)
     assert tables.manifest_key(tables.EXPIRED_ADDRESSES, _key(2)) in _keys(run, 2)
     assert lakegc_keys.saved_key(_key(1)) in _keys(run, 1)
 
 
-def test_sketches_that_a_later_run_needs_outlive_the_tables_of_their_run(run):
-    for day in (0, 1, 2, 3):
-        _saving(run, day)
-    needed = [_file(run, day, lakegc_keys.RANGES, "_sketches") for day in (2, 3)]
-    _ranges(run, 3, needed[1:])
-    _ranges(run, 1, needed)
-    old = _key(3)
-    assert _prune(run).runs == [_key(2), old]
-    assert _parts(run, 2) | _parts(run, 3) == set(needed)
-    assert _prune(run) == prune_own_tables.Pruned(), "what is needed is not tried again"
-    # A later run would name fewer of them.
-    _ranges(run, 1, needed[:1])
-    assert _prune(run).runs == [old]
-    assert _parts(run, 3) == set()
+def test_what_the_two_newest_saved_runs_name_of_the_index_stays_and_the_rest_goes(run):
+    newest = [_of_index(run, name, 0) for name in FILES]
+    gone = _of_index(run, "gone", 0)
+    before = [_of_index(run, name, 1) for name in FILES]
+    before[0] = replace(before[0], without=gone)
+    older = [_of_index(run, name, 2) for name in (*FILES, "gone")]
+    _saved(run, 0, *newest)
+    _mark(run, 1)
+    _saved(run, 2, *before)
+    _saved(run, 3, *older)
+    done = _prune(replace(run, options=replace(run.options, keep_runs=9)))
+    assert (done.runs, done.objects) == ([], 0)
+    assert (done.index_objects, done.index_bytes, done.gone) == (5, 20, 5)
+    assert _index(run) == {part.key for part in (*newest, *before, gone)}
+    assert "files of the index pruned that no run needs any more (5 files" in _words(done)
 
 
-def test_files_beside_the_tables_of_an_optimized_run_go_with_them(run):
+def _takes(run, day, spec, *, parts=(), beside=()):
+    """Let a table of a run name files of the index."""
+    around = tables.ENCLOSED_IN.get(spec.name, spec)
+    key = tables.manifest_key(around, _key(day))
+    outer = Manifest.from_json(run.store.read(key), name=key)
+    if around is not spec:
+        inner = replace(outer, table=spec.name, parts=parts, beside=beside, facts={})
+        facts = {**outer.facts, ENCLOSED: {spec.name: inner.to_json().decode()}}
+        run.store.put(key, replace(outer, facts=facts).to_json())
+    else:
+        run.store.put(key, replace(outer, parts=(*outer.parts, *parts)).to_json())
+
+
+def test_what_a_table_of_a_run_that_stays_names_of_the_index_stays_with_it(run):
+    """A mark merges files of the index when it saves, and its tables name those that were."""
+    gone = _of_index(run, "gone")
+    slices = _of_index(run, "slices", without=gone)
+    entries = _of_index(run, "entries")
     for day in (0, 1, 2):
-        _saving(run, day)
+        _saved(run, day)
+    _takes(run, 1, tables.NAMESPACE_SLICES, parts=(slices,))
+    _takes(run, 1, tables.TAKEN_RANGES, beside=(entries,))
+    assert _prune(run).index_objects == 0
+    assert _index(run) == {gone.key, slices.key, entries.key}
+    _saved(run, -1)
+    assert _prune(run).index_objects == 3, "its tables went a moment ago"
+    assert _index(run) == set()
+
+
+def test_an_index_that_nothing_names_any_more_goes(run):
+    _mark(run, 0)
+    _of_index(run, "slices")
+    assert _prune(run).index_objects == 1
+    assert _index(run) == set()
+
+
+@pytest.mark.parametrize(("seconds", "stays"), [(-1, False), (+1, True)])
+def test_what_was_written_of_the_index_within_a_day_stays(run, tmp_path, seconds, stays):
+    _mark(run, 0)
+    key = _of_index(run, "entries").key
+    since = run.now() - timedelta(days=1) - run.options.accepted_skew
+    moment = since.timestamp() + seconds
+    os.utime(tmp_path / "repo" / key, (moment, moment))
+    _prune(run)
+    assert (key in _index(run)) is stays
+
+
+@pytest.mark.parametrize("day", [0, 1])
+@pytest.mark.parametrize("written", [b"{", b'{"format": 4}'])
+def test_where_one_of_the_two_documents_cannot_be_read_all_of_the_index_stays(run, day, written):
+    part = _of_index(run, "ranges")
+    for each in (0, 1, 2):
+        _saved(run, each)
+    run.store.put(lakegc_keys.saved_key(_key(day)), written)
+    done = _prune(run)
+    assert done.runs == [_key(2)], "tables of old runs go all the same"
+    assert _index(run) == {part.key}
+    assert f"which of its files run {_key(day)} names is not known" in done.index_kept
+    assert "nothing of the index pruned: which of its files" in _words(done)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index/part-00000-000-{0}.parquet",
+        "index/slices-00000-000-{0}.parquet.bak",
+        "index/slices-00000-000-{1}.parquet",
+        "index/inner/slices-00000-000-{0}.parquet",
+        "index/_saved.json",
+        "indexes/slices-00000-000-{0}.parquet",
+    ],
+)
+def test_nothing_else_goes_from_the_index(run, name):
+    _mark(run, 0)
+    key = lakegc_keys.ROOT + name.format(f"{'0' * 32}-{'0' * 8}", "0" * 32)
+    run.store.put(key, b"rows")
+    assert _prune(run) == prune_own_tables.Pruned()
+    assert run.store.exists(key)
+
+
+def test_files_beside_the_tables_of_a_run_go_with_them(run):
+    for day in (0, 1, 2):
+        _saved(run, day)
     beside = {
-        _file(run, 2, lakegc_keys.RANGES, "_sketches"),
-        _file(run, 2, lakegc_keys.LOOKED_UP, "part"),
-        _file(run, 2, lakegc_keys.LOOKED_UP, "_absent"),
+        _file(run, 2, lakegc_keys.RANGES, "part"),
         _file(run, 2, lakegc_keys.ADDRESSES, "_kept"),
         _file(run, 2, lakegc_keys.COMMITTED, "_expired"),
+        _file(run, 2, lakegc_keys.COMMITTED, "_heads"),
     }
     assert beside < _parts(run, 2)
     _prune(run)
     assert _parts(run, 2) == set()
+
+
+def _words(done):
+    return prune_own_tables.House(done, None).words
 
 
 @pytest.fixture
@@ -766,8 +838,12 @@ def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
         if "gp0n1l7d77pn0cke6jjg" in name
     ]
     copies = [f"{lakegc_keys.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
-    store = PagedStore([*names, *server, *copies], 1_000)
-    found = prune_own_tables._by_run(store)
+    of_index = [
+        lakegc_keys.INDEX + lakegc_keys.part(name, 0, 0, f"{'0' * 32}-{'0' * 8}") for name in FILES
+    ]
+    store = PagedStore([*names, *of_index, *server, *copies], 1_000)
+    found, index = prune_own_tables._by_run(store)
+    assert sorted(index.sizes) == sorted(of_index)
     assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
     assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
     assert prune_own_tables.left_by_server(store, "_lakefs").objects == 2

@@ -1,8 +1,9 @@
-"""The audit: a full run compares itself with the optimized runs since the full run before it."""
+"""The audit: a clean run compares itself with the optimized runs since the clean one before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,12 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
+from spark_core.index.deletions import deleted_by
+from spark_core.mark.hashes import among
 from spark_core.model import RunKey
-from spark_core.optimized.candidates import among
 from spark_core.records import reading, tables
 from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures
-from spark_core.records.journal import Journal
-from spark_core.records.manifest import Part
+from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
@@ -28,24 +29,22 @@ from spark_core.storage import ObjectStore
 # Addresses that the figures name.
 _NAMED = 20
 
-_GONE = pa.array(["deleted", "already_gone"])
 
+def since_last_clean(run: Run) -> tuple[RunKey, ...]:
+    """Return the optimized runs since the last clean one that was concluded, the oldest first.
 
-def since_last_full(run: Run) -> tuple[RunKey, ...]:
-    """Return the optimized runs since the last full one that was concluded, the oldest first.
+    Every clean run compares them, so the earlier ones were compared, but for those that were swept
+    after it. What runs saved for each other is not asked: it may be damaged, or of a clean run that
+    was killed before its verdict.
 
-    Every full run compares them, so the earlier ones were compared. What runs saved for each other
-    is not asked: it may be damaged, or of a full run that was killed before its verdict.
-
-    It costs two requests for each run since.
+    It costs two requests for each run since, and for each that could be swept after the clean one.
     """
     found: list[RunKey] = []
-    for key in tables.runs(run.store, tables.NAMESPACE_SLICES.folder):
-        if key >= run.key:
-            continue
+    keys = [key for key in tables.runs(run.store, tables.NAMESPACE_SLICES.folder) if key < run.key]
+    for number, key in enumerate(keys):
         try:
             slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
-            is_full = ListedFigures.of(slices).base is None
+            is_optimized = ListedFigures.of(slices).is_optimized
         except ChainError:
             continue  # it did not come so far
         except CorruptTableError:
@@ -53,11 +52,28 @@ def since_last_full(run: Run) -> tuple[RunKey, ...]:
             continue
         if slices.instance != run.instance:
             break
-        if not is_full:
+        if is_optimized:
             found.append(key)
         elif run.store.exists(lakegc_keys.verdict_key(key)):
+            found += _swept_since(run, keys[number + 1 :], slices)
             break
     return tuple(reversed(found))
+
+
+def _swept_since(run: Run, keys: Sequence[RunKey], clean: Manifest) -> Iterator[RunKey]:
+    """Yield the optimized runs whose sweep ended after a clean run had begun, the newest first."""
+    oldest = RunKey.parse(clean.run).instant - run.options.max_mark_age
+    since = clean.reading_began - run.options.accepted_skew
+    for key in keys:
+        if key.instant < oldest:
+            break
+        with suppress(ChainError, CorruptTableError):
+            report = reading.load_table(run.store, tables.DELETION_REPORT, key).manifest
+            if report.instance != run.instance or report.reading_ended < since:
+                continue
+            slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
+            if ListedFigures.of(slices).is_optimized:
+                yield key
 
 
 def audit(
@@ -67,12 +83,12 @@ def audit(
     expired: Sequence[Part],
     only_in_expired_commits: Callable[[RunKey, Any], Any],
 ) -> AuditFigures | None:
-    """Compare what the optimized runs deleted, and did not name, with what a full run finds.
+    """Compare what the optimized runs deleted, and did not name, with what a clean run finds.
 
     It costs one pass over the hashes of what is alive, and one over what may go.
 
     Args:
-        run: A full run.
+        run: A clean run.
         staged: Table 2.
         committed: Table 4.
         expired: Files of table 5.
@@ -80,24 +96,22 @@ def audit(
             returns those of them that only expired commits had then.
 
     Returns:
-        The figures; None if there was no optimized run since the last full one.
+        The figures; None if there was no optimized run since the last clean one.
     """
-    optimized = since_last_full(run)
+    optimized = since_last_clean(run)
     if not optimized:
         return None
     none = np.empty(0, np.int64)
     of_each = {
         key: sorted_once(
-            np.concatenate([none, *(hashed(some).to_numpy() for some in _deleted(run, key))])
+            np.concatenate([none, *(hashed(some).to_numpy() for some in deleted_by(run, key))])
         )
         for key in optimized
     }
     of_each = {key: hashes for key, hashes in of_each.items() if len(hashes)}
     deleted = sorted_once(np.concatenate([none, *of_each.values()]))
-    parts = [(part, schemas.COMMITTED_ADDRESSES) for part in committed.manifest.parts]
-    reached = among(run, parts, deleted)
-    parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.manifest.parts]
-    lost = [is_staged := among(run, parts, deleted)]
+    reached = among(run, committed, deleted)
+    lost = [is_staged := among(run, staged, deleted)]
     for key, hashes in of_each.items():
         came = reached[are_among(reached, hashes) & ~are_among(reached, is_staged)]
         if len(came):
@@ -122,7 +136,7 @@ def _held_then(run: Run, key: RunKey, hashes: Any) -> Any:
     """Return which of the objects that a run deleted a hold of its mark kept by address.
 
     Args:
-        run: The full run.
+        run: The clean run.
         key: The earlier run.
         hashes: All that it deleted; they are returned where nobody knows its holds any more.
     """
@@ -133,40 +147,16 @@ def _held_then(run: Run, key: RunKey, hashes: Any) -> Any:
         return hashes
     if not held.of_addresses:
         return hashes[:0]
-    some = [hashed(names.filter(held.protecting(names))).to_numpy() for names in _deleted(run, key)]
+    some = [
+        hashed(names.filter(held.protecting(names))).to_numpy() for names in deleted_by(run, key)
+    ]
     return sorted_once(np.concatenate([hashes[:0], *some]))
-
-
-def _deleted(run: Run, key: RunKey) -> Iterator[pa.StringArray]:
-    """Yield what the sweep of a run deleted, by its report; by its journal if it did not end."""
-    for batch in _outcomes(run, key):
-        gone = pc.is_in(batch.column("outcome").cast(pa.string()), _GONE)
-        yield batch.column("address").filter(gone).cast(pa.string())
-
-
-def _outcomes(run: Run, key: RunKey) -> Iterator[pa.RecordBatch]:
-    schema = schemas.DELETION_REPORT
-    wanted = pa.schema([schema.field("address"), schema.field("outcome")])
-    try:
-        for part in reading.load_table(run.store, tables.DELETION_REPORT, key).manifest.parts:
-            yield from reading.read_part(run.store, wanted, part)
-    except ChainError:
-        yield from _journaled(run, key)
-
-
-def _journaled(run: Run, key: RunKey) -> Iterator[pa.RecordBatch]:
-    try:
-        expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
-    except ChainError:
-        return  # nothing was let go
-    journal = Journal(run.store, str(key), expired.sha256)
-    yield from (journal.read(part) for part in journal.parts() if part.kind == "outcome")
 
 
 def _named(run: Run, optimized: Iterable[RunKey], hashes: Any) -> tuple[str, ...]:
     found: set[str] = set()
     for key in optimized if len(hashes) else ():
-        for names in _deleted(run, key):
+        for names in deleted_by(run, key):
             chosen = are_among(hashed(names).to_numpy(), hashes)
             found.update(names.filter(pa.array(chosen)).to_pylist())
     return tuple(sorted(found)[:_NAMED])

@@ -1,23 +1,19 @@
-"""Look up single objects in the store, where an optimized run does not list their slices."""
+"""Look up single objects in the store, where a run does not list their slices."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import slice_of
 from spark_core.errors import NotFoundError
-from spark_core.mark.slices import DATA, judged
 from spark_core.run import Run
-from spark_core.spark.tasks import counting, dealt, interleaved, run_tasks
+from spark_core.spark.tasks import dealt, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import LISTING_BATCH_ROWS, OrderedStore
 
@@ -29,8 +25,10 @@ _ONE_BY_ONE = 32
 # The folder of a slice, and the wanted addresses in it, in order.
 _Group = tuple[str, tuple[str, ...]]
 
+_DATA = "data/"
 
-def look_up(run: Run, addresses: Sequence[str]) -> tuple[pa.Table, Counter[str]]:
+
+def look_up(run: Run, addresses: Sequence[str]) -> pa.Table:
     """Find objects in the store, as a listing shows them.
 
     Neighbours come with one page, and pages without a wanted name are passed over. So it never
@@ -41,42 +39,29 @@ def look_up(run: Run, addresses: Sequence[str]) -> tuple[pa.Table, Counter[str]]
         addresses: Relative addresses; each once.
 
     Returns:
-        Columns of `schemas.NAMESPACE_SLICES`, only of wanted objects that are there; and the
-        requests to the store.
+        Columns of `schemas.OBJECT_LISTING`, only of wanted objects that are there.
 
     Raises:
         LakegcError: If the store cannot be asked.
     """
     groups: list[_Group] = [
-        (f"{DATA}{name}/" if name else "", tuple(some))
+        (f"{_DATA}{name}/" if name else "", tuple(some))
         for name, some in groupby(sorted(addresses, key=lambda one: (slice_of(one), one)), slice_of)
     ]
     threads = run.options.read_threads
     count = -(-len(addresses) // _OBJECTS_OF_A_TASK)
-    receipts = run_tasks(
+    found = run_tasks(
         lambda: run.spark,
         dealt(groups, max(1, min(count, run.options.range_partitions))) if groups else [],
-        partial(_look_up, run.store, run.limits, threads),
+        partial(_look_up, run.store, threads),
         rows=len(addresses),
     )
-    requests = Counter[str]()
-    for _, counted in receipts:
-        requests.update(counted)
-    found = [table for table, _ in receipts]
-    return pa.concat_tables([schemas.NAMESPACE_SLICES.empty_table(), *found]), requests
+    return pa.concat_tables([schemas.OBJECT_LISTING.empty_table(), *found])
 
 
-def _look_up(
-    store: ObjectStore, limits: Limits, threads: int, _number: int, groups: Sequence[_Group]
-) -> tuple[pa.Table, Counter[str]]:
-    counted: Counter[Any] = Counter()
-    with counting(counted, store.requests):
-        batches = [
-            judged(batch, store, limits)
-            for batch in interleaved(groups, partial(_in_slice, store), threads=threads)
-            if batch.num_rows
-        ]
-    return pa.Table.from_batches(batches, schemas.NAMESPACE_SLICES), counted
+def _look_up(store: ObjectStore, threads: int, _number: int, groups: Sequence[_Group]) -> pa.Table:
+    batches = interleaved(groups, partial(_in_slice, store), threads=threads)
+    return pa.Table.from_batches(batches, schemas.OBJECT_LISTING)
 
 
 def _in_slice(store: ObjectStore, group: _Group) -> Iterator[pa.RecordBatch]:

@@ -20,8 +20,8 @@ from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.errors import IncompleteReadError, NotFoundError, RefusedError
 from spark_core.holds import Holds
 from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
+from spark_core.mark.hashes import among
 from spark_core.model import Refs, RetentionRules, RunKey
-from spark_core.optimized.candidates import among
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.reading import StoredTable
@@ -56,10 +56,10 @@ def only_in_expired_commits(run: Run, commits: StoredTable, key: RunKey, hashes:
     What somebody referred to after that mark and before its sweep looks the same as what came after
     the sweep. The sweep itself looks for that.
 
-    Reading costs as much as a full mark reads of commits, and more for each commit made since.
+    Reading costs as much as a clean mark reads of commits, and more for each commit made since.
 
     Args:
-        run: A full run.
+        run: A clean run.
         commits: Its table 3.
         key: The earlier run.
         hashes: Objects that its sweep deleted and that are not staged now: sorted, each once.
@@ -78,12 +78,12 @@ def _referenced_then(run: Run, commits: StoredTable, key: RunKey, hashes: Any) -
     """Return which of some objects speak against a run; see `only_in_expired_commits`."""
     reader = TableReader.of(run, tables_prefix(run))
     then, retained = _retained_then(run, key, reader.prefix)
-    staged = reading.load_table(run.store, tables.UNCOMMITTED_ADDRESSES, key).manifest
+    staged = reading.load_table(run.store, tables.UNCOMMITTED_ADDRESSES, key)
     known = [Metarange(id_, is_head=False, is_retained=True) for id_ in sorted(retained)]
     ranges = distinct_ranges(run, reader, known)[0]
     made = _made_since(run, commits, then, reader.prefix)
     found = [
-        among(run, [(part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.parts], hashes),
+        among(run, staged, hashes),
         *run_tasks(
             lambda: run.spark,
             tasks_of(ranges, run.options.range_partitions),
@@ -139,7 +139,7 @@ def _dumped(run: Run, figures: CommitsFigures, prefix: str) -> Refs:
 
 
 def _made_since(run: Run, commits: StoredTable, then: Refs, prefix: str) -> list[_Made]:
-    """Return the commits that a full run knows and an earlier one did not.
+    """Return the commits that a clean run knows and an earlier one did not.
 
     Of a commit that landed while the dump was made no parent is known; all of it counts as new.
     """

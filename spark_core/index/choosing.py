@@ -1,0 +1,367 @@
+"""From which index an optimized run takes, and why a run is a clean one.
+
+An index is only as good as the verdict of the mark that saved it. So that mark passed all checks,
+is of the same repository, was decided by the same options, and is the newest such one. Whatever is
+in doubt makes the run a clean one, which says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from spark_core import lakegc_keys
+from spark_core.addresses.xids import xid_seconds
+from spark_core.errors import (
+    OF_A_RUN,
+    ChainError,
+    CorruptTableError,
+    LakegcError,
+    NotFoundError,
+    VerdictError,
+)
+from spark_core.index import saved as saved_documents
+from spark_core.index.saved import Saved
+from spark_core.model import RunKey
+from spark_core.records import confirmation, reading, tables
+from spark_core.records.figures import ListedFigures
+from spark_core.records.verdict_document import Verdict
+from spark_core.run import Run, chain
+from spark_core.storage import ObjectStore
+
+# The check of a clean run that compares the optimized ones before it with what it finds.
+AUDIT = "optimized_runs_were_right"
+
+# A server process names a new slice after this time at the latest.
+ROTATION = timedelta(hours=1)
+
+# An address that was given out before a listing is linked within this time or not at all.
+_LINKED_WITHIN = timedelta(hours=24)
+
+# The time of a slice falls: it counts the seconds that are left until 4000-01-01.
+_LAST_INSTANT = 64_060_588_800
+_SECONDS = 2**32
+
+# Open slices that are named one by one.
+MOST_OPEN = 10_000
+
+MARK_CLEAN = "Mark again under a new run key with `--full`."
+
+
+@dataclass(frozen=True)
+class Index:
+    """What an optimized run takes from.
+
+    Attributes:
+        saved: What the last mark that passed saved.
+        listed_since: Slices named at or after this instant are listed, in unix seconds.
+    """
+
+    saved: Saved
+    listed_since: int
+
+    def lists(self, slice_: str) -> bool:
+        """Say whether an optimized run lists a slice.
+
+        Slices whose names tell no time are always listed: those of sharded and of legacy names, and
+        what lies directly below `data/`.
+        """
+        since = slice_seconds(slice_)
+        return since is None or since >= self.listed_since or slice_ in self._open
+
+    @cached_property
+    def _open(self) -> frozenset[str]:
+        return frozenset(self.saved.open_slices)
+
+
+@dataclass(frozen=True)
+class Clean:
+    """The decision for a clean run.
+
+    Attributes:
+        why: Why nothing is taken from an index, in words; empty where nobody asked for an optimized
+            run.
+        blocked_by: As in `Saved`.
+    """
+
+    why: str
+    blocked_by: tuple[str, ...] = ()
+
+
+def slice_seconds(slice_: str) -> int | None:
+    """Return when a server named a slice, in unix seconds; None if its name tells no time.
+
+    References:
+        lakeFS `pkg/upload/path_provider.go`.
+
+    Examples:
+        >>> slice_seconds("gqv3epl4fd2o8m3men70")
+        1670433690
+        >>> slice_seconds("!ab") is None
+        True
+    """
+    falling = None if "," in slice_ else xid_seconds(slice_)
+    return None if falling is None else (_LAST_INSTANT - falling) % _SECONDS
+
+
+def tells_time(slice_: str) -> bool:
+    """Say whether the name of a slice tells when a server gave it."""
+    return slice_seconds(slice_) is not None
+
+
+def is_before(slice_: str, instant: int) -> bool:
+    """Say whether a slice was named before an instant in unix seconds."""
+    seconds = slice_seconds(slice_)
+    return seconds is not None and seconds < instant
+
+
+def closed_before(run: Run, began: datetime) -> int:
+    """Return the instant before which a slice was named that nobody writes to any more.
+
+    An address that was given out before the listing is linked within the grace period or not at
+    all, an upload takes as long as the options say, and a slice is written to for no longer than
+    `ROTATION`.
+
+    Args:
+        run: The run.
+        began: When its listing began.
+
+    Returns:
+        Unix seconds.
+    """
+    options = run.options
+    longest = max(options.min_age, _LINKED_WITHIN, options.longest_upload)
+    return int((began - longest - ROTATION - options.accepted_skew).timestamp())
+
+
+def saves(run: Run) -> bool:
+    """Say whether a run keeps an index for the next one."""
+    return run.options.optimized
+
+
+def choose(run: Run) -> Index | Clean:
+    """Find the index that a mark may take from.
+
+    It costs a request for each newer run that did not pass, and three for the index.
+
+    Returns:
+        The index, or why the mark reads everything.
+    """
+    if not run.options.optimized:
+        return Clean("")
+    # Every mark has a listing, even if it did not end.
+    keys = [key for key in run.earlier if key != run.key]
+    last = _last_passed(run, [key for key in keys if key < run.key])
+    blocked = tuple(sorted({*last.blocked_by, *_still_blocked(run, last.key)}))
+    newer = f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else ""
+    asked = "a clean run was asked for" if run.full else ""
+    why = asked or newer or last.why or _blocked(run, blocked)
+    if why or last.key is None or last.verdict is None:
+        return Clean(why, blocked)
+    try:
+        saved = _usable(run, last.key, last.verdict)
+    except LakegcError as problem:
+        return Clean(f"run {last.key} left no index to take from: {problem.found}", blocked)
+    why = _too_many(run, saved) or _restored_since(run, saved)
+    return Clean(why, blocked) if why else Index(saved, saved.closed_before)
+
+
+def of(run: Run) -> Index | None:
+    """Return what a mark that was begun takes from; None if it is a clean one.
+
+    Raises:
+        ChainError: If what the earlier mark saved was changed since.
+        NotFoundError: If it is gone.
+    """
+    figures = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).index
+    if figures is None:
+        return None
+    key = RunKey.parse(figures.run)
+    saved = _saved(run, key)
+    if saved.digest != figures.saved:
+        raise ChainError(
+            f"what run {key} saved was changed since run {run.key} began to take from it",
+            MARK_CLEAN,
+        )
+    return Index(saved, figures.listed_since)
+
+
+def last_saved(run: Run) -> Saved | None:
+    """Return what the last mark that passed saved, whatever this run is; None if it is no use."""
+    earlier = run.earlier or tables.runs(run.store, tables.NAMESPACE_SLICES.folder)
+    last = _last_passed(run, [key for key in earlier if key < run.key])
+    if last.key is None or last.verdict is None:
+        return None
+    try:
+        return _as_stored(run, last.key, last.verdict)
+    except LakegcError:
+        return None
+
+
+def _blocked(run: Run, blocked: tuple[str, ...]) -> str:
+    if not blocked:
+        return ""
+    return (
+        f"run {blocked[-1]} found an object alive that an optimized run had deleted: confirm that "
+        f"this is understood (`lakegc confirm {run.repository.id} {AUDIT} --run {blocked[-1]}`)"
+    )
+
+
+def _is_confirmed(run: Run, name: str) -> bool:
+    return confirmation.load(run.store, RunKey.parse(name), AUDIT) is not None
+
+
+@dataclass(frozen=True)
+class _Last:
+    """The last mark that passed, if any.
+
+    Attributes:
+        key: Its key.
+        verdict: Its verdict.
+        why: Why nothing may be taken from it; empty for nothing.
+        blocked_by: Newer clean runs whose audit found something that nobody has confirmed.
+    """
+
+    key: RunKey | None = None
+    verdict: Verdict | None = field(default=None, repr=False)
+    why: str = ""
+    blocked_by: tuple[str, ...] = ()
+
+
+def _last_passed(run: Run, keys: Sequence[RunKey]) -> _Last:
+    """Find the last mark that passed, newest first.
+
+    An optimized mark that did not end or did not pass, for whatever reason, makes the next one
+    clean. So what stops one of them does not stop the next night's.
+    """
+    blocked: list[str] = []
+    why = ""
+    for key in keys:
+        try:
+            verdict = _verdict(run, key)
+        except NotFoundError:
+            if _was_optimized(run, key):
+                why = why or f"run {key}, an optimized one, did not end"
+            continue
+        except LakegcError as damaged:
+            return _Last(None, None, why or damaged.found, tuple(blocked))
+        if verdict.instance != run.instance:
+            why = why or f"run {key} is of another instance of the repository"
+            return _Last(None, None, why, tuple(blocked))
+        audited = any(check["name"] == AUDIT for check in verdict.failed)
+        if audited and not _is_confirmed(run, str(key)):
+            blocked.append(str(key))
+        if verdict.passed:
+            return _Last(key, verdict, why, tuple(blocked))
+        if _was_optimized(run, key):
+            why = why or f"run {key}, an optimized one, did not pass its checks"
+    return _Last(None, None, why or "no mark of this repository has passed yet", tuple(blocked))
+
+
+def _verdict(run: Run, key: RunKey) -> Verdict:
+    """Read a verdict; a process reads it once."""
+    where = lakegc_keys.verdict_key(key)
+    if where not in run.documents:
+        run.documents[where] = Verdict.from_json(run.store.read(where), name=where)
+    found: Verdict = run.documents[where]
+    return found
+
+
+def _was_optimized(run: Run, key: RunKey) -> bool:
+    try:
+        slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
+        return ListedFigures.of(slices).is_optimized
+    except LakegcError:
+        return False  # it did not come so far
+
+
+def _still_blocked(run: Run, key: RunKey | None) -> set[str]:
+    """Return the audits that the last mark that passed knew of, and that nobody has confirmed."""
+    if key is None:
+        return set()
+    try:
+        known = _saved(run, key).blocked_by
+    except LakegcError:
+        # What it saved is lost; its first table names them, too.
+        slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
+        known = ListedFigures.of(slices).blocked_by or ()
+    return {name for name in known if not _is_confirmed(run, name)}
+
+
+def _usable(run: Run, key: RunKey, verdict: Verdict) -> Saved:
+    """Read what the last mark saved, and refuse what this run cannot take from.
+
+    Raises:
+        LakegcError: Why it cannot.
+    """
+    if run.now() < verdict.concluded_at:
+        raise ChainError("it ended in the future: a clock was set back")
+    differing = chain.other_options(run, verdict.options)
+    if differing:
+        raise ChainError(f"other options decided: {differing}")
+    saved = _as_stored(run, key, verdict)
+    _require_files(run.store, saved)
+    return saved
+
+
+def _as_stored(run: Run, key: RunKey, verdict: Verdict) -> Saved:
+    """Read what a run saved, and compare it with the verdict.
+
+    Raises:
+        LakegcError: If it cannot be read, or if the verdict names something else, or nothing.
+    """
+    named = verdict.tables[tables.EXPIRED_ADDRESSES.name].get("saved", "")
+    if named is None:
+        raise VerdictError("it saved nothing")
+    saved = _saved(run, key)
+    if saved.digest != named:
+        raise VerdictError("what it saved is not what its verdict names")
+    return saved
+
+
+def _saved(run: Run, key: RunKey) -> Saved:
+    """Read what a run saved; a process reads it once, and the caller compares it."""
+    where = lakegc_keys.saved_key(key)
+    if where not in run.documents:
+        run.documents[where] = saved_documents.load(run.store, key)
+    found: Saved = run.documents[where]
+    return found
+
+
+def _require_files(store: ObjectStore, saved: Saved) -> None:
+    """Refuse an index of which a file is gone or has another size, by one listing of its folder.
+
+    Whoever reads a file compares its bytes.
+
+    Raises:
+        CorruptTableError: With the name of such a file.
+    """
+    sizes: dict[str, int] = {}
+    for batch in store.list(lakegc_keys.INDEX):
+        columns = (batch.column(name).to_pylist() for name in ("key", "size_bytes"))
+        sizes.update(zip(*columns, strict=True))
+    for part in saved.files:
+        if sizes.get(part.key) != part.size_bytes:
+            there = f"has {sizes[part.key]} bytes" if part.key in sizes else "is not there"
+            problem = f"{there}, and {part.size_bytes} were written"
+            raise CorruptTableError(part.key, None, problem, OF_A_RUN)
+
+
+def _restored_since(run: Run, saved: Saved) -> str:
+    """Say that objects came back that the index counts as gone, in slices that it takes."""
+    since = saved.started - run.options.accepted_skew
+    later = [at for at in run.restores if at >= since]
+    if not later:
+        return ""
+    return (
+        f"deleted objects were brought back since run {saved.run}, the last time at "
+        f"{later[-1].isoformat(timespec='seconds')}: no optimized run lists their slices"
+    )
+
+
+def _too_many(run: Run, saved: Saved) -> str:
+    if len(saved.optimized_since) + 1 >= run.options.full_every:
+        return f"each of {run.options.full_every} marks reads everything (full_every)"
+    return ""

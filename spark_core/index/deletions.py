@@ -1,0 +1,125 @@
+"""What sweeps deleted: by their reports, and by the journals of those that did not end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.errors import ChainError, UnsafePlanError
+from spark_core.index.choosing import MARK_CLEAN
+from spark_core.index.saved import Saved
+from spark_core.model import RunKey
+from spark_core.records import reading, tables
+from spark_core.records.journal import Journal
+from spark_core.records.reading import StoredTable
+from spark_core.run import Run
+from spark_core.spark import placement
+
+_GONE = pa.array(["deleted", "already_gone"])
+
+
+def deleted_by(run: Run, key: RunKey, *, since: datetime | None = None) -> Iterator[pa.StringArray]:
+    """Yield the addresses of what the sweep of an earlier run deleted, or found gone.
+
+    Args:
+        run: The run.
+        key: The earlier run.
+        since: Only what it deleted at or after this instant.
+
+    Raises:
+        LakegcError: If its report or its journal cannot be read.
+    """
+    for address, outcome, at in _outcomes(run, key, since):
+        gone = pc.is_in(outcome.cast(pa.string()), _GONE)
+        if since is not None:
+            late = pc.greater_equal(at, pa.scalar(since, schemas.INSTANT))
+            gone = pc.and_(gone, pc.fill_null(late, False))
+        yield address.filter(gone).cast(pa.string())
+
+
+def deleted_since(run: Run, saved: Saved) -> Any:
+    """Return the hashes of what sweeps deleted since the last clean run: sorted, each once.
+
+    A run that is older may have been swept after the clean one had listed the store. What was gone
+    before is not in the index, or came back.
+
+    It costs two requests for each run since, and for each that may be swept for its age.
+
+    Args:
+        run: The run.
+        saved: What names the last clean run.
+
+    Raises:
+        LakegcError: If it cannot be told.
+        UnsafePlanError: If they are more than the driver holds.
+    """
+    found, count = [np.empty(0, np.int64)], 0
+    clean = RunKey.parse(saved.clean)
+    oldest = RunKey.at(clean.instant - run.options.max_mark_age)
+    for key in run.earlier or tables.runs(run.store, tables.NAMESPACE_SLICES.folder):
+        if not oldest <= key < run.key:
+            continue
+        listed = None if key >= clean else _listed(run, clean)
+        for addresses in deleted_by(run, key, since=listed):
+            found.append(hashed(addresses).to_numpy())
+            count += len(addresses)
+            if count > placement.MOST_ROWS_OF_THE_DRIVER:
+                raise UnsafePlanError(
+                    f"more than {placement.MOST_ROWS_OF_THE_DRIVER:,} objects were deleted since "
+                    f"run {clean}",
+                    MARK_CLEAN,
+                )
+    return sorted_once(np.concatenate(found))
+
+
+def _listed(run: Run, key: RunKey) -> datetime:
+    """Return when a run began to list the store, as far as clocks agree."""
+    where = tables.manifest_key(tables.NAMESPACE_SLICES, key)
+    if where not in run.documents:
+        run.documents[where] = reading.load_table(run.store, tables.NAMESPACE_SLICES, key)
+    found: StoredTable = run.documents[where]
+    return found.manifest.reading_began - run.options.accepted_skew
+
+
+def _outcomes(
+    run: Run, key: RunKey, since: datetime | None
+) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
+    """Yield the addresses, the outcomes, and when they came about."""
+    columns = ["address", "outcome", "deleted_at"]
+    wanted = pa.schema([schemas.DELETION_REPORT.field(name) for name in columns])
+    where = tables.manifest_key(tables.DELETION_REPORT, key)
+    try:
+        report = reading.load_table(run.store, tables.DELETION_REPORT, key)
+    except ChainError:
+        run.documents[where] = None
+        yield from _journaled(run, key)
+    else:
+        run.documents[where] = report
+        if since is not None and report.manifest.reading_ended < since:
+            return
+        for part in report.manifest.parts:
+            for batch in reading.read_part(run.store, wanted, part):
+                yield tuple(batch.columns)
+
+
+def _journaled(run: Run, key: RunKey) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
+    journal = Journal(run.store, str(key), "")
+    outcomes = [part for part in journal.parts() if part.kind == "outcome"]
+    if not outcomes:
+        return  # nothing was deleted
+    try:
+        expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
+    except ChainError:
+        return  # nothing was let go
+    journal = replace(journal, plan=expired.sha256)
+    for part in outcomes:
+        batch = journal.read(part)
+        yield tuple(batch.column(name) for name in ("address", "outcome", "at"))

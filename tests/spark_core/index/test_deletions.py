@@ -1,0 +1,93 @@
+"""What sweeps deleted is told by their reports, or by the journals of those that did not end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_core.errors import CorruptTableError, UnsafePlanError
+from spark_core.index import deletions
+from spark_core.index.deletions import deleted_by, deleted_since
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.journal import Journal
+from spark_core.run import Run
+from tests.support.written_run import NOW, OLD, Written, hashes_of, journal_entries, written_run
+
+OBJECTS = {f"data/s/{number}": (3, OLD) for number in range(9)}
+
+
+def earlier(run: Run, days: int) -> Written:
+    """Mark everything in a run so many days before."""
+    key = RunKey.at(NOW - timedelta(days=days))
+    found = Written(replace(run, key=key, known={}, documents={}, unused={}, first=set()))
+    found.mark(OBJECTS, expired=dict.fromkeys(OBJECTS, "because"))
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return written_run(tmp_path, spark=None).run
+
+
+def since(run: Run, days: int) -> Any:
+    saved: Any = SimpleNamespace(clean=str(RunKey.at(NOW - timedelta(days=days))))
+    return deleted_since(run, saved).tolist()
+
+
+def gone(run: Run, key: RunKey) -> list[str]:
+    return sorted(name for some in deleted_by(run, key) for name in some.to_pylist())
+
+
+def sweep(written: Written, **outcomes: str) -> None:
+    """Store a report; number of an object -> outcome."""
+    written.sweep({f"data/s/{name[1:]}": (3, outcome, None) for name, outcome in outcomes.items()})
+
+
+def test_a_report_says_what_is_gone(run: Run) -> None:
+    before = earlier(run, 1)
+    sweep(before, o0="deleted", o1="kept", o2="already_gone", o3="failed", o4="refused")
+    assert gone(run, before.run.key) == ["data/s/0", "data/s/2"]
+
+
+def test_a_journal_says_it_of_a_sweep_that_did_not_end(run: Run) -> None:
+    before = earlier(run, 1)
+    plan = before.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
+    journal = Journal(run.store, str(before.run.key), plan)
+    names = ["data/s/0", "data/s/1"]
+    journal.intend("a.0.0.0.0", journal_entries("", names))
+    assert gone(run, before.run.key) == []
+    journal.conclude("a.0.0.0.0", journal_entries("deleted", names[:1]))
+    assert gone(run, before.run.key) == names[:1]
+    other = Journal(run.store, str(before.run.key), "another plan")
+    other.conclude("a.0.0.0.1", journal_entries("deleted", names[1:]))
+    with pytest.raises(CorruptTableError, match=r"its lakegc\.plan is"):
+        gone(run, before.run.key)
+
+
+def test_a_run_that_was_not_swept_deleted_nothing(run: Run) -> None:
+    assert gone(run, earlier(run, 1).run.key) == []
+
+
+def test_every_sweep_since_the_clean_run_counts_and_none_before(run: Run) -> None:
+    for days in (4, 3, 2, 1):
+        sweep(earlier(run, days), **{f"o{days}": "deleted"})
+    # What two of them say of one object is said once.
+    sweep(earlier(run, 2), o2="deleted", o1="already_gone")
+    assert since(run, 3) == hashes_of("data/s/1", "data/s/2", "data/s/3").tolist()
+    earlier(run, 0)
+    assert since(run, 0) == []
+
+
+def test_more_than_the_driver_holds_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(earlier(run, 1), o0="deleted", o1="deleted", o2="kept")
+    monkeypatch.setattr(deletions, "placement", SimpleNamespace(MOST_ROWS_OF_THE_DRIVER=2))
+    assert len(since(run, 1)) == 2
+    monkeypatch.setattr(deletions, "placement", SimpleNamespace(MOST_ROWS_OF_THE_DRIVER=1))
+    with pytest.raises(UnsafePlanError, match="more than 1 objects were deleted since run"):
+        since(run, 1)
