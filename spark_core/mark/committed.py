@@ -13,21 +13,18 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import graveler, schemas
-from spark_core.addresses.address_hashes import hashed
-from spark_core.errors import CorruptTableError
+from spark_core import schemas
 from spark_core.index import choosing
 from spark_core.index import entries as indexed
 from spark_core.index.entries import Kept
 from spark_core.index.known import Known
 from spark_core.index.saved import holds
+from spark_core.mark import taken_ranges
 from spark_core.records import tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures, TakenFigures
-from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references import expired_entries
@@ -36,11 +33,8 @@ from spark_core.references.range_entries import (
     read_entries,
     read_hashes,
     read_ranges,
-    read_whole,
-    resolved,
 )
 from spark_core.references.ranges import (
-    RANGES,
     Metarange,
     TableReader,
     in_order,
@@ -54,9 +48,6 @@ from spark_core.spark import placement
 from spark_core.spark.tasks import run_tasks
 
 Done = TypeVar("Done")
-
-# Metaranges and ranges of the index that each run reads again, to compare them.
-TREES_AGAIN, RANGES_AGAIN = 1, 2
 
 
 def committed_addresses(run: Run, commits: StoredTable) -> Draft:
@@ -100,18 +91,17 @@ def _read_all(
     unread = [metarange for metarange in metaranges if metarange.id not in known.trees]
     found, trees = read_metaranges(run, reader, unread, trees=targets.trees)
     taken_trees = [metarange for metarange in metaranges if metarange.id in known.trees]
-    ranges = in_order(merged([found, _ranges_of(known, taken_trees)]))
+    ranges = in_order(merged([found, taken_ranges.ranges_of(known, taken_trees)]))
     retained = ranges.filter(ranges["is_retained"])
     only_expired = ranges.filter(pc.invert(ranges["is_retained"]))
     explained = expired_entries.within_limits(only_expired, run.options.explain)
     wanted = pa.concat_tables([retained, explained])
-    new, taken = _divided(known, wanted)
-    again = replace(reader, remembers=True)
-    _compare_trees(run, again, known, taken_trees)
-    compared = _compare_ranges(run, again, taken)
+    new, taken = taken_ranges.divided(known, wanted)
+    compared = taken_ranges.compare(run, reader, known, taken_trees, taken)
     written = _write_all(run, reader, targets, new)
     counts = writing.summed([*trees, *(receipts.table for receipts in written)])[1]
-    stored = _keep_taken(run, commits, taken, _index_files(index, trees, written), began)
+    files = taken_ranges.index_files(index, [*trees, *(receipts.index for receipts in written)])
+    stored = taken_ranges.keep(run, commits, taken, files, began)
     all_explained = (
         counts.pop("unread", 0) == 0
         and CommitsFigures.of(commits.manifest).expired_metaranges.all
@@ -136,116 +126,9 @@ def _read_all(
             expired_ranges=explained.num_rows,
             expired_ranges_all=all_explained,
             taken_manifest=None if stored is None else stored.sha256,
-            taken=_taken_figures(known, taken_trees, taken, compared),
+            taken=taken_ranges.figures_of(known, taken_trees, taken, compared),
         ),
         encloses=() if stored is None else (stored,),
-    )
-
-
-def _ranges_of(known: Known, metaranges: Sequence[Metarange]) -> pa.Table:
-    """Return the ranges of metaranges that the index has: columns of `RANGES`, each once."""
-    is_head, is_retained, is_there = np.zeros((3, known.ranges.num_rows), np.bool_)
-    nobody = np.iinfo(np.int32).max
-    newest = np.full(known.ranges.num_rows, nobody, np.int32)
-    for metarange in metaranges:
-        rows = known.trees[metarange.id]
-        is_there[rows] = True
-        is_head[rows] |= metarange.is_head
-        is_retained[rows] |= metarange.is_retained
-        if metarange.newest is not None:
-            newest[rows] = np.minimum(newest[rows], metarange.newest)
-    found = known.ranges.filter(pa.array(is_there))
-    columns = {name: found[name] for name in ("range_id", "count", "min_key")}
-    return pa.table(
-        {
-            **columns,
-            "is_head": is_head[is_there],
-            "is_retained": is_retained[is_there],
-            "newest": pa.array(newest[is_there], mask=newest[is_there] == nobody),
-            "why": pa.nulls(found.num_rows, pa.string()),
-            "times": np.zeros(found.num_rows, np.int64),
-        },
-        schema=RANGES,
-    )
-
-
-def _divided(known: Known, ranges: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Tell ranges that must be read from those that the index has.
-
-    A range of which a metarange gives another number of entries than the index is read: then either
-    of them is wrong, and reading it tells.
-
-    Args:
-        known: The index.
-        ranges: Columns of `RANGES`.
-
-    Returns:
-        Columns of `RANGES`, and columns of `schemas.TAKEN_RANGES`.
-    """
-    places = known.places(ranges["range_id"])
-    counts = np.append(known.ranges["count"].to_numpy(), -1)[places]
-    is_known = (places >= 0) & (counts == ranges["count"].to_numpy())
-    some = ranges.filter(pa.array(is_known))
-    there = known.ranges.take(pa.array(places[is_known]))
-    of_commits = {name: some[name] for name in ("is_head", "is_retained", "newest")}
-    columns = {**{name: there[name] for name in there.column_names}, **of_commits}
-    return ranges.filter(pa.array(~is_known)), pa.table(columns).cast(schemas.TAKEN_RANGES)
-
-
-def _compare_trees(
-    run: Run, reader: TableReader, known: Known, metaranges: Sequence[Metarange]
-) -> None:
-    """Read a few metaranges of the index again, others in each run, and compare them.
-
-    Raises:
-        CorruptTableError: If one is not as the index has it.
-    """
-    retained = [metarange.id for metarange in metaranges if metarange.is_retained]
-    for id_ in _chosen(run, retained, TREES_AGAIN).to_pylist():
-        found = graveler.read_metarange(reader.read(id_), name=reader.name(id_), expected_id=id_)
-        then = known.ranges["range_id"].take(pa.array(known.trees[id_])).to_pylist()
-        if found.column("range_id").to_pylist() != then:
-            raise _differs(reader.name(id_), "ranges")
-
-
-def _compare_ranges(run: Run, reader: TableReader, taken: pa.Table) -> int:
-    """Read a few ranges of the index again, others in each run, and compare them.
-
-    Args:
-        run: The run; its key chooses.
-        reader: What reads them.
-        taken: Columns of `schemas.TAKEN_RANGES`.
-
-    Returns:
-        How many were compared.
-
-    Raises:
-        CorruptTableError: If one is not as the index has it.
-    """
-    retained = taken.filter(taken["is_retained"])
-    chosen = _chosen(run, retained["range_id"].to_pylist(), RANGES_AGAIN)
-    for row in retained.filter(pc.is_in(retained["range_id"], value_set=chosen)).to_pylist():
-        entries = indexed.in_numbers(resolved(reader.namespace, read_whole(reader, row)))
-        if indexed.digests(entries, [row["count"]])[0] != row["digest"]:
-            raise _differs(reader.name(row["range_id"]), "entries")
-    return len(chosen)
-
-
-def _chosen(run: Run, ids: Sequence[str], count: int) -> pa.StringArray:
-    """Choose some ids by the key of a run."""
-    every = pa.array(ids, pa.string())
-    mixed = hashed(pc.binary_join_element_wise(every, str(run.key), "")).to_numpy()
-    return every.take(pa.array(np.argsort(mixed)[:count]))
-
-
-def _differs(name: str, what: str) -> CorruptTableError:
-    """Say so; as the mark does not end, the next run reads everything."""
-    return CorruptTableError(
-        name,
-        None,
-        f"the index has other {what} of it",
-        "Mark again under a new run key: that run reads everything and takes nothing from the "
-        "index.",
     )
 
 
@@ -324,64 +207,6 @@ def _write_all(
     most = 1 if placement.driver_works(rows) else run.options.range_partitions
     work = partial(_write, reader, targets)
     return run_tasks(lambda: run.spark, tasks_of(ranges, most), work, rows=rows)
-
-
-def _index_files(
-    index: choosing.Index | None, trees: Sequence[Receipt], written: Sequence[RangesWritten]
-) -> tuple[Part, ...]:
-    """Return the files of the index for the next run: those that were taken, and the new ones."""
-    saved = () if index is None else (*index.saved.trees, *index.saved.ranges, *index.saved.entries)
-    new = writing.parts_of([*trees, *(receipts.index for receipts in written)])
-    return (*saved, *new)
-
-
-def _keep_taken(
-    run: Run, commits: StoredTable, taken: pa.Table, files: Sequence[Part], began: datetime
-) -> Manifest | None:
-    """Store which ranges were taken, and beside them the files of the index.
-
-    Returns:
-        The manifest, to be enclosed; None if nothing was taken, and nothing kept.
-    """
-    if not files:
-        return None
-    target = Target(
-        run.store,
-        tables.folder(tables.TAKEN_RANGES, run.key),
-        writing.new_attempt(),
-        schemas.TAKEN_RANGES,
-        holds=writing.HELD_BYTES,
-    )
-    draft = Draft(
-        tables.TAKEN_RANGES,
-        Written(
-            target.attempt,
-            [writing.write_parts(target, 0, iter(taken.combine_chunks().to_batches()))],
-            [Receipt(tuple(files), {})],
-            is_all=True,
-        ),
-        began,
-        parents=(commits.manifest,),
-        is_enclosed=True,
-    )
-    return run.keep(draft).manifest
-
-
-def _taken_figures(
-    known: Known, trees: Sequence[Metarange], taken: pa.Table, compared: int
-) -> TakenFigures:
-    retained = taken.filter(taken["is_retained"])
-    return TakenFigures(
-        metaranges=len(trees),
-        head_metaranges=sum(one.is_head for one in trees),
-        retained_metaranges=sum(one.is_retained for one in trees),
-        empty_metaranges=sum(one.is_retained and not len(known.trees[one.id]) for one in trees),
-        ranges=retained.num_rows,
-        head_ranges=pc.sum(retained["is_head"]).as_py() or 0,
-        entries=pc.sum(retained["count"]).as_py() or 0,
-        expired_ranges=taken.num_rows - retained.num_rows,
-        compared_ranges=compared,
-    )
 
 
 def _figures(
