@@ -374,11 +374,13 @@ class OptimizedMachine(AsideMachine):
         else:
             self.kinds["optimized"] += 1
             self.work.update(_taken(marked))
-            # Nobody lists the slices of what the store had lost.
+            # Nobody lists the slices of what the store had lost; what is still in the index counts.
+            twins = marked.expired.manifest.facts["twins"]
+            known = made.plan | set(twins["unchecked_named"])
             objects = {
                 address: data
                 for address, data in objects.items()
-                if address not in self.behind or address in made.plan
+                if address not in self.behind or address in known
             }
         super()._require_plan(made, marked, alive, objects)
 
