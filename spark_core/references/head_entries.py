@@ -41,10 +41,9 @@ from spark_core.references.sizes import (
     NONE_ABSENT,
     SIZED,
     STATED,
-    Compared,
     HeadEntries,
     Seen,
-    compared,
+    are_checksums_stated,
     of_heads,
     stated,
     stated_by_the_store,
@@ -99,7 +98,7 @@ class HeadsOfMark:
             self.lost,
             are_sizes_said,
             lambda: self.listing(LISTED),
-            lambda: self._compared.are_checksums_said,
+            lambda: self._are_checksums_said,
             any_outside=any_outside or self.taken.of_heads(outside=True).num_rows > 0,
             least=0
             if self.taken.is_empty
@@ -144,13 +143,13 @@ class HeadsOfMark:
         return ListedFigures.of(self.slices.manifest).table_prefix
 
     @cached_property
-    def _compared(self) -> Compared:
-        """What comes of comparing all entries of heads with all objects by their checksums."""
+    def _are_checksums_said(self) -> bool:
+        """Whether any entry of a head gives another checksum than its object has."""
         # What was looked up and has another checksum now agrees with none.
         listing = JoinedSource([self.listing(LISTED), source_of(self._looked_up, LISTED)])
         told = listing.through(STATED, stated_by_the_store)
         entries = self._in_numbers(STATED, stated, _checksums_taken)
-        return compared(lambda: self.run.spark, entries, told, self.lost)
+        return are_checksums_stated(lambda: self.run.spark, entries, told)
 
     def _in_numbers(
         self,

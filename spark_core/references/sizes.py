@@ -19,7 +19,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.addresses.namespace import xid_time_batch
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of, source_of
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
 from spark_core.spark.session import Spark
 from spark_core.storage.listings import listed
 
@@ -103,41 +103,21 @@ class HeadEntries:
     lost: Callable[[], Any] | None = None
 
 
-@dataclass(frozen=True)
-class Compared:
-    """How entries of heads compare with the store.
+def are_checksums_stated(spark: Spark, entries: AnySource, listing: AnySource) -> bool:
+    """Say whether the checksum of any entry of a head differs from its object's.
 
-    Attributes:
-        are_checksums_said: Whether any of them gives another checksum than its object has.
-            Checksums are then only what somebody said.
-        any_absent: Whether the object of any of them is not in the store.
-    """
-
-    are_checksums_said: bool
-    any_absent: bool
-
-
-def compared(spark: Spark, entries: AnySource, listing: AnySource, absent: Any) -> Compared:
-    """Compare entries of heads with the listing.
-
-    Objects with one hash count as one, which can only turn an answer to yes. Checksums are compared
-    by their hashes here as wherever they are believed, so two that look alike do so everywhere.
+    Checksums are then only what somebody said. Objects with one hash count as one, which can only
+    turn an answer to yes. Checksums are compared by their hashes here as wherever they are
+    believed, so two that look alike do so everywhere.
 
     Args:
         spark: Gives the session.
         entries: Columns of `STATED`.
         listing: The same columns.
-        absent: Hashes of addresses of entries whose object is not in the store.
     """
-    sources: dict[str, AnySource] = {
-        "entries": entries,
-        "listed": listing,
-        "absent": source_of(pa.table([absent], schema=HASHES), HASHES),
-    }
-    receipts, _ = Exchange(sources, _compared, HASHES, _nothing).run(spark)
-    return Compared(
-        any(one.are_checksums_said for one in receipts), any(one.any_absent for one in receipts)
-    )
+    sources: dict[str, AnySource] = {"entries": entries, "listed": listing}
+    receipts, _ = Exchange(sources, _are_checksums_stated, HASHES, _nothing).run(spark)
+    return any(receipts)
 
 
 def stated(batches: Batches) -> Batches:
@@ -166,26 +146,19 @@ def of_heads(batches: Batches) -> Batches:
         yield batch.filter(batch.column("head_path").is_valid())
 
 
-def _compared(bucket: Mapping[str, pa.Table]) -> Sent[Compared]:
-    entries, absent = bucket["entries"], bucket["absent"]["address_hash"].combine_chunks()
+def _are_checksums_stated(bucket: Mapping[str, pa.Table]) -> Sent[bool]:
     ends = [
         rows.filter(rows["checksum"].is_valid())
         .group_by("address_hash")
         .aggregate([("checksum", "min"), ("checksum", "max")])
-        for rows in (entries, bucket["listed"])
+        for rows in (bucket["entries"], bucket["listed"])
     ]
     both = ends[0].join(ends[1], "address_hash", join_type="inner", right_suffix="_told")
     is_same = pc.and_(
         pc.equal(both["checksum_min"], both["checksum_max_told"]),
         pc.equal(both["checksum_max"], both["checksum_min_told"]),
     )
-    is_absent = pc.is_in(entries["address_hash"], value_set=absent)
-    return Sent(
-        Compared(
-            pc.any(pc.invert(is_same), min_count=0).as_py(), pc.any(is_absent, min_count=0).as_py()
-        ),
-        {},
-    )
+    return Sent(pc.any(pc.invert(is_same), min_count=0).as_py(), {})
 
 
 def _nothing(_number: int, _rows: pa.Table) -> None:

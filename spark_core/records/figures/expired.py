@@ -175,9 +175,7 @@ class ExpiredFigures(SumFigures):
             the others; None: for no such table, and an earlier lakegc did not add them up.
         explained_by_branch: The same by branch.
         other_sizes: Entries that give another size than the store.
-        checksums_agree: Whether every entry of a head has an object, was compared with it by this
-            run or by those that it began from, and gives the checksum that the store gives of it;
-            None: nobody compared all of them, as the store gives none or no run begins from this.
+        None: nobody compared all of them, as the store gives none or no run begins from this.
         twins: The search for hidden entries.
         reference: The mark of lakeFS's own job that the run stayed within; None for none.
         policy: What goes by the retention policy; None for nothing.
@@ -209,7 +207,6 @@ class ExpiredFigures(SumFigures):
     explained_by_prefix: Groups | None = field(default=None, metadata=LEFT_OUT)
     explained_by_branch: Groups | None = field(default=None, metadata=LEFT_OUT)
     other_sizes: int
-    checksums_agree: bool | None = field(default=None, metadata=LEFT_OUT)
     twins: TwinFigures = field(default_factory=TwinFigures)
     reference: ReferenceFigures | None = field(default=None, metadata=LEFT_OUT)
     policy: PolicyFigures | None = field(default=None, metadata=LEFT_OUT)

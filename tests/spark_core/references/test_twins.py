@@ -37,7 +37,7 @@ from spark_core.references.sizes import (
     LISTED,
     STATED,
     HeadEntries,
-    compared,
+    are_checksums_stated,
     stated,
     stated_by_the_store,
 )
@@ -208,7 +208,7 @@ class Ground:
 
         def are_checksums_said():
             said = entries.through(STATED, stated), objects.through(STATED, stated_by_the_store)
-            return compared(self._session, *said, absent).are_checksums_said
+            return are_checksums_stated(self._session, *said)
 
         return HeadEntries(
             self._session,
