@@ -175,7 +175,6 @@ class ExpiredFigures(SumFigures):
             the others; None: for no such table, and an earlier lakegc did not add them up.
         explained_by_branch: The same by branch.
         other_sizes: Entries that give another size than the store.
-        None: nobody compared all of them, as the store gives none or no run begins from this.
         twins: The search for hidden entries.
         reference: The mark of lakeFS's own job that the run stayed within; None for none.
         policy: What goes by the retention policy; None for nothing.
