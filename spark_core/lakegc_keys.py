@@ -50,7 +50,7 @@ CLOCK = f"{PROBE}clock"
 
 # Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
 PART = (
-    r"(?:part|_expired|_sketches|_absent|_waiting|_kept|_aside)"
+    r"(?:part|_expired|_waiting|_aside)"
     r"-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 )
 # Files of the index: closed slices, metaranges, ranges, and entries of ranges.

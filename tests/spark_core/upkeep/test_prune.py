@@ -348,9 +348,9 @@ def test_files_beside_the_tables_of_a_run_go_with_them(run):
         _saved(run, day)
     beside = {
         _file(run, 2, lakegc_keys.RANGES, "part"),
-        _file(run, 2, lakegc_keys.ADDRESSES, "_kept"),
+        _file(run, 2, lakegc_keys.ADDRESSES, "_waiting"),
         _file(run, 2, lakegc_keys.COMMITTED, "_expired"),
-        _file(run, 2, lakegc_keys.COMMITTED, "_heads"),
+        _file(run, 2, lakegc_keys.COMMITTED, "_aside"),
     }
     assert beside < _parts(run, 2)
     _prune(run)
