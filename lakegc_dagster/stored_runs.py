@@ -8,7 +8,6 @@ from typing import Any
 
 from lakegc_dagster.local_path import local_path
 from lakegc_dagster.resources import Wiring, build_resources
-from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys, report
 from spark_core.errors import NotFoundError
 from spark_core.explain import Explanation, explain_each
@@ -18,6 +17,7 @@ from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
 from spark_core.report import Report
 from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run
+from spark_core.settings import Settings
 
 __all__ = ["explained", "load_report", "local_path", "open_known", "open_stored"]
 

@@ -19,7 +19,7 @@ from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
-    from lakegc_dagster.settings import Settings
+    from spark_core.settings import Settings
 
 FAILED = 1
 WRONG_SETTINGS = 2
@@ -184,7 +184,7 @@ def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, 
     Raises:
         SettingsError: If there is none.
     """
-    from lakegc_dagster.configured_repositories import collected_repositories
+    from spark_core.settings.collected_repositories import collected_repositories
 
     chosen = tuple(dict.fromkeys(named)) or collected_repositories(settings)
     if chosen:
@@ -205,6 +205,6 @@ def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, 
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:
     """Read the settings; start the demo's sandbox when they belong to it."""
     from lakegc_dagster.demo import sandbox as demo_sandbox
-    from lakegc_dagster.settings import load_settings
+    from spark_core.settings import load_settings
 
     return stack.enter_context(demo_sandbox.awake(load_settings(config)))

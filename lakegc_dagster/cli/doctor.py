@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lakegc_dagster.resources import SparkResource
-    from lakegc_dagster.settings import Settings
     from spark_core.doctor import Finding
+    from spark_core.settings import Settings
     from spark_core.spark.session import Session
 
 _SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as in any table

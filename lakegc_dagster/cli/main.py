@@ -49,10 +49,10 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 if TYPE_CHECKING:
     from lakegc_dagster.job_names import JobName
-    from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
     from spark_core.report import Report
     from spark_core.run import Run
+    from spark_core.settings import Settings
 
 
 class _Commands(click.Group):

@@ -28,7 +28,6 @@ from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.policy_history import POLICY, policy_history
 from lakegc_dagster.sandbox.story import Story
-from lakegc_dagster.settings import Settings, load_settings
 from lakegc_dagster.stored_runs import explained, load_report, local_path, open_stored
 from spark_core import lakegc_keys
 from spark_core.errors import UnsafePlanError
@@ -41,6 +40,7 @@ from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.report import Report
 from spark_core.run import Run
+from spark_core.settings import Settings, load_settings
 from spark_core.spark.session import check_java
 
 # The first characters are enough to know the id of a commit or an object.

@@ -14,8 +14,8 @@ from types import FrameType
 
 from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import prepare_home, write_workspace
-from lakegc_dagster.settings import FILE_VARIABLE, Settings
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.settings import FILE_VARIABLE, Settings
 
 _END_SECONDS = 20
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from lakegc_dagster import console
-from lakegc_dagster.run_environment import environment_of
 from lakegc_dagster.submit.keys import OWN, Job, read_job
 from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
@@ -30,6 +29,7 @@ from spark_core.phases import (
     phase,
 )
 from spark_core.run import Environment, Run, open_run
+from spark_core.settings.environment import environment_of
 from spark_core.spark import placement
 from spark_core.spark.private_doors import hadoop_configuration, running_java
 from spark_core.spark.session import check_java, submitted_configuration

@@ -14,8 +14,8 @@ import urllib3
 
 from lakegc_dagster.launch import ui
 from lakegc_dagster.launch.home import CODE_LOCATION
-from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.settings import load_settings
 
 ASSETS = {
     "namespace_slices",

@@ -1,4 +1,4 @@
-"""The outside world of a run as the settings have it, for Dagster's runs and `spark-submit`."""
+"""The outside world of a run as the settings have it: server, stores, Spark and time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakegc_dagster.settings import Settings
 from spark_core.clocks import Clock
 from spark_core.run import Environment, Storage
+from spark_core.settings import Settings
 from spark_core.spark.placement import choose_executors
 from spark_core.storage import StoreOptions
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakegc_dagster.settings import Settings, patterns
+from spark_core.settings import Settings, patterns
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
