@@ -81,16 +81,16 @@ def expired_addresses(
         return engine.mark.make(run, tables.EXPIRED_ADDRESSES, parents)
 
 
-@dg.asset(
-    name=VERDICT,
-    kinds={"json"},
-    deps=[expired_addresses],
+@declared(
+    VERDICT,
+    "mark",
+    "json",
+    after=[tables.EXPIRED_ADDRESSES.name],
     metadata={
         "file": dg.MetadataValue.text(
             f"{lakegc_keys.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json"
         )
     },
-    **declared("mark"),
 )
 def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
     """The stored result of the mark's checks, passed or not. It is written once and closes the run.

@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
-from lakegc_dagster.assets.mark import verdict
+from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_what_if
 from lakegc_dagster.metadata import page_metadata, work_metadata
 from lakegc_dagster.resources import Runs
@@ -14,12 +14,7 @@ from lakegc_dagster.resources import Runs
 _NAME = "what_if"
 
 
-@dg.asset(
-    name=_NAME,
-    kinds={"spark", "lakefs"},
-    deps=[verdict],
-    **declared("overview"),
-)
+@declared(_NAME, "overview", "spark", "lakefs", after=[VERDICT])
 def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
     """What would be free if every branch kept 1, 3, 7, ... 90 days, by the listing of a mark.
 

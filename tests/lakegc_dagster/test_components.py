@@ -1,10 +1,13 @@
 """Another project's definitions with a collector among them: by YAML, and by merging."""
 
+import re
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from dagster._core.workspace.autodiscovery import loadable_targets_from_python_file
 from dagster.components.testing import create_defs_folder_sandbox
 from dagster_aws.s3 import S3Resource
 
@@ -17,6 +20,8 @@ SETTINGS = Settings.model_validate(
     {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {}}}
 )
 JOBS = {"mark", "mark_and_sweep", "sweep"}
+PAGE = Path(__file__).parents[2] / "docs" / "dagster.md"
+FILE = '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.theirs]\n'
 
 
 @dg.asset
@@ -66,6 +71,22 @@ def test_a_project_adds_a_collector_by_yaml():
 def test_a_settings_file_is_looked_for_beside_the_component_and_named_where_it_is_not(tmp_path):
     with pytest.raises(SettingsError, match=rf"settings file {tmp_path}/none\.toml does not exist"):
         CollectorComponent(settings_file="none.toml").build_defs(SimpleNamespace(path=tmp_path))
+
+
+def test_the_page_shows_definitions_that_dagster_loads_as_they_are(tmp_path, monkeypatch):
+    (block,) = re.findall(r"```python\n(# definitions\.py\n.*?)```", PAGE.read_text(), re.DOTALL)
+    file = tmp_path / "definitions.py"
+    file.write_text(block)
+    (tmp_path / "lakegc.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    (target,) = loadable_targets_from_python_file(str(file))
+    merged = target.target_definition()
+    dg.Definitions.validate_loadable(merged)
+    keys = {spec.key.to_user_string() for spec in merged.resolve_all_asset_specs()}
+    assert {"orders", "lakegc/verdict", "lakegc/deletion_report"} <= keys
+    assert {key.partition("/")[0] for key in keys} == {"orders", "lakegc"}
+    assert merged.resolve_schedule_def("lakegc_nightly_mark").job_name == "lakegc_mark"
+    assert merged.executor is None
 
 
 def test_definitions_of_a_user_with_an_executor_and_a_store_of_their_own_take_a_collector_in():
