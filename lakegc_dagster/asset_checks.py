@@ -5,8 +5,7 @@ The lock itself is the stored verdict.
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
@@ -20,36 +19,11 @@ from lakegc_dagster.partitions import parse_partition_key, repository_run
 from lakegc_dagster.resources import Runs
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
-from spark_core.errors import DeletionFailedError
 from spark_core.records import tables
-from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
-from spark_core.run import Run
 
+# As the engine names it, which is imported when a check is made.
 _NOTHING_LEFT = "every_object_was_deleted"
-
-
-def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
-    """Run the checks of a table by its manifest and the manifests of the tables before it."""
-    before = tables.MARK_TABLES[: tables.MARK_TABLES.index(spec) + 1]
-    return guards.check_table(
-        run, spec.name, {table.name: run.load(table).manifest for table in before}
-    )
-
-
-def judge_mark(run: Run) -> Sequence[CheckResult]:
-    """Read from the stored verdict what the checks of the whole mark said."""
-    return [result for result in engine.verdict.results(run) if asset_of(result.table) == VERDICT]
-
-
-def judge_report(report: StoredTable) -> CheckResult:
-    """Say of a stored report whether the sweep deleted everything that it had to delete."""
-    summary, passed = f"{report.manifest.rows} objects, each with its outcome", True
-    try:
-        engine.sweep.require_complete(report)
-    except DeletionFailedError as left:
-        summary, passed = str(left), False
-    return CheckResult(_NOTHING_LEFT, report.manifest.table, passed, summary, report.manifest.facts)
 
 
 def asset_of(table: str) -> str:
@@ -124,12 +98,12 @@ def _specs_on(names: Names, asset: str) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def _checks_on(
-    names: Names, asset: str, judged: Callable[[Run], Sequence[CheckResult]]
-) -> dg.AssetChecksDefinition:
+def _checks_on(names: Names, spec: TableSpec) -> dg.AssetChecksDefinition:
+    asset = asset_of(spec.name)
+
     def check(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
         with runs.opened(context.partition_key, asset) as run:
-            results = judged(run)
+            results = engine.judging.judge(run, spec)
         runs.observer.checked(results)
         yield from _shown(context.partition_key, results, names)
 
@@ -143,15 +117,4 @@ def _checks_on(
 
 def build_checks(names: Names) -> list[dg.AssetChecksDefinition]:
     """Make the checks of all assets, each with an op of its own for the checks of an asset."""
-    return [
-        *(
-            _checks_on(names, spec.name, partial(judge, spec=spec))
-            for spec in tables.MARK_TABLES[:-1]
-        ),
-        _checks_on(names, VERDICT, judge_mark),
-        _checks_on(
-            names,
-            tables.DELETION_REPORT.name,
-            lambda run: [judge_report(run.load(tables.DELETION_REPORT))],
-        ),
-    ]
+    return [_checks_on(names, spec) for spec in tables.ALL_TABLES]

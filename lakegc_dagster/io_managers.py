@@ -10,6 +10,7 @@ from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
+from spark_core.report.local_path import page_after, page_to_open
 
 
 class TableIOManager(dg.IOManager):
@@ -28,7 +29,8 @@ class TableIOManager(dg.IOManager):
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
-            asked = of_stored(run, stored.manifest, page)
+            shown = page_to_open(run, page_after(run, stored.manifest.table, page))
+            asked = of_stored(stored.manifest, run.options.price_per_gb_month, shown)
             where = f"{run.store.root}{tables.folder(spec, run.key)}"
             counters = {
                 **manifest_metadata(stored.manifest, where),

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lakegc_dagster.local_path import local_path
 from lakegc_dagster.resources import Wiring, build_resources
 from spark_core import lakegc_keys, report
 from spark_core.errors import NotFoundError
@@ -15,6 +14,7 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
 from spark_core.report import Report
+from spark_core.report.local_path import local_path
 from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings import Settings

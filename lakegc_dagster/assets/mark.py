@@ -17,6 +17,7 @@ from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
+from spark_core.report.local_path import page_to_open
 
 VERDICT = "verdict"
 
@@ -100,6 +101,8 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     with runs.opened(context.partition_key, VERDICT) as run:
         concluded = engine.collect.conclude(run)
         runs.observer.concluded(run, concluded.report)
-        told = above(of_verdict(run, concluded), counters_metadata(concluded.facts))
+        page = page_to_open(run, concluded.page)
+        headline = of_verdict(concluded.report, run.options.price_per_gb_month, page)
+        told = above(headline, counters_metadata(concluded.facts))
     worked = work_metadata(runs.work_of(context.partition_key, VERDICT))
     return dg.MaterializeResult(metadata={**told, **worked})

@@ -5,7 +5,7 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.headlines import of_policy
-from lakegc_dagster.metadata import above, counters_metadata, table_metadata, work_metadata
+from lakegc_dagster.metadata import table_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
 from spark_core.records import tables
@@ -35,9 +35,5 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     for result in found:
         if not result.passed:
             context.log.warning(result.summary)
-    # Without a policy all of them say what the headline says.
-    looked = bool(facts.get("policy_version"))
-    said = {result.name: result.summary for result in found} if looked else {}
     worked = work_metadata(runs.work_of(context.partition_key, _NAME))
-    told = above(of_policy(found), counters_metadata({**facts, **said}))
-    return dg.MaterializeResult(metadata={**told, **worked})
+    return dg.MaterializeResult(metadata={**of_policy(found, facts), **worked})

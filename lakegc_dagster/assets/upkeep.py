@@ -40,5 +40,5 @@ def house_keeping(
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
     forget_runs(context.instance, house.pruned.runs, keep, runs.names)
     worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
-    told = above(of_house_keeping(house), counters_metadata(house.facts))
+    told = above(of_house_keeping(house.words), counters_metadata(house.facts))
     return dg.MaterializeResult(metadata={**told, **worked})

@@ -10,6 +10,7 @@ from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_what_if
 from lakegc_dagster.metadata import page_metadata, work_metadata
 from lakegc_dagster.resources import Runs
+from spark_core.report.local_path import page_to_open
 
 _NAME = "what_if"
 
@@ -24,7 +25,7 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)
-        page = page_metadata(run, engine.report.page_of(run))
+        page = page_metadata(page_to_open(run, engine.report.page_of(run)))
         told = of_what_if(curve, run.options.price_per_gb_month)
     worked = work_metadata(runs.work_of(context.partition_key, _NAME))
     return dg.MaterializeResult(metadata={**told, **page, **worked})
