@@ -5,6 +5,7 @@ Importing it starts nothing and sends no request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -16,6 +17,8 @@ from lakegc_dagster.io_managers import build_table_io_manager
 from lakegc_dagster.jobs import build_jobs
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.notices.sensors import build_notify_sensors
+from lakegc_dagster.pipes.launched import STEP, build_launched
+from lakegc_dagster.pipes.launchers import Launcher, launcher_of
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
@@ -34,6 +37,7 @@ def build_defs(
     names: Names = OWN,
     s3: S3Resource | None = None,
     azure: AzureResource | None = None,
+    launcher: Launcher | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """Build the code location for some settings.
@@ -48,6 +52,8 @@ def build_defs(
         s3: The S3 resource to take credentials from; else the settings and the AWS chain give them.
         azure: The Azure resource to take account and credentials from; else the settings and the
             Azure environment give them.
+        launcher: Starts each run elsewhere, by a client of Dagster's pipes; left out, what the
+            settings say.
         executor: The executor of what is started outside the jobs, which have their own; None if
             the definitions to merge with have one.
 
@@ -59,12 +65,20 @@ def build_defs(
     )  # first: it says what is wrong with the schedule of the settings
     overview, overview_schedules = build_repositories(settings, names)
     jobs = build_jobs(names)
-    request_jobs, request_sensors = build_start_run(settings, jobs, names)
+    launcher = launcher or launcher_of(settings)
+    request_jobs, request_sensors = build_start_run(
+        settings, jobs, names, step=None if launcher is None else STEP
+    )
     resources = build_resources(Wiring(settings, names=names), s3, azure)
     resources["tables"] = build_table_io_manager(names)
+    assets: Sequence[dg.AssetsDefinition] = assets_with_freshness(settings, names)
+    checks = build_checks(names)
+    if settings is not None and launcher is not None:
+        *of_a_run, asked = assets
+        assets, checks = [build_launched(settings, names, of_a_run, launcher), asked], []
     return dg.Definitions(
-        assets=[*assets_with_freshness(settings, names), *overview],
-        asset_checks=build_checks(names),
+        assets=[*assets, *overview],
+        asset_checks=checks,
         jobs=[*jobs.values(), *request_jobs],
         schedules=[*schedules, *overview_schedules],
         sensors=[

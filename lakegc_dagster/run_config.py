@@ -64,6 +64,10 @@ class SweepConfig(MarkConfig, LeaseConfig):
     """Config of the sweep."""
 
 
+class LaunchedConfig(ListingConfig, LeaseConfig):
+    """Config of a run that works elsewhere, which is one step."""
+
+
 def ops_config(
     assets: Collection[str], asked: Mapping[str, str | bool | None], names: Names = OWN
 ) -> dict[str, Any]:

@@ -63,7 +63,11 @@ class RequestConfig(dg.Config):
 
 
 def build_start_run(
-    settings: Settings | None, jobs: Mapping[str, Any], names: Names = OWN
+    settings: Settings | None,
+    jobs: Mapping[str, Any],
+    names: Names = OWN,
+    *,
+    step: str | None = None,
 ) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.SensorDefinition]]:
     """Make the job and its sensor; neither while there are no settings.
 
@@ -71,6 +75,7 @@ def build_start_run(
         settings: The settings.
         jobs: The jobs that do what is asked, by their names without a prefix.
         names: Those of the collector.
+        step: The step that makes all assets of a run; None where each has its own.
     """
     if settings is None:
         return [], []
@@ -120,18 +125,20 @@ def build_start_run(
             run_key=context.dagster_run.run_id,
             job_name=names.named(tags[_JOB_TAG]),
             partition_key=partition_key(repository_id, key),
-            run_config={"ops": ops} if (ops := _asked(tags, names)) else None,
+            run_config={"ops": ops} if (ops := _asked(tags, names, step)) else None,
             tags=WantedRun(repository_id, key).tags,
         )
 
     return [start_run], [requested_runs]
 
 
-def _asked(tags: Mapping[str, str], names: Names) -> dict[str, Any]:
+def _asked(tags: Mapping[str, str], names: Names, step: str | None) -> dict[str, Any]:
     """Return the asset config of the requested run.
 
     It is empty for a sweep, which makes no table of the mark.
     """
+    if step is not None:
+        return {names.named(step): {"config": {"full": True}}} if _FULL_TAG in tags else {}
     assets = () if tags[_JOB_TAG] == Work.sweep.value else (NAMESPACE_SLICES.name,)
     return ops_config(assets, {"full": _FULL_TAG in tags}, names)
 

@@ -23,6 +23,7 @@ from spark_core.settings import patterns
 from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings
 from spark_core.settings.sections import (
     DagsterSettings,
+    LaunchSettings,
     RepositoryName,
     RepositoryPattern,
     RepositorySettings,
@@ -69,6 +70,7 @@ class Settings(Section):
         defaults: What holds for every repository that does not say otherwise.
         repositories: The repositories to collect, by name or pattern; each value says only what
             differs.
+        launch: Where the runs of Dagster work.
         ui: The pages that `lakegc ui` serves.
         schedule: The nightly run.
         metrics: Where runs leave their metrics.
@@ -83,6 +85,7 @@ class Settings(Section):
     throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
     defaults: RepositorySettings = RepositorySettings()
     repositories: dict[RepositoryPattern, RepositorySettings] = Field(default_factory=dict)
+    launch: LaunchSettings = LaunchSettings()
     ui: UiSettings = UiSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     metrics: MetricsSettings = MetricsSettings()

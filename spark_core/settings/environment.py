@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_core.clocks import Clock
+from spark_core.clocks import Clock, SystemClock
 from spark_core.run import Environment, Storage
 from spark_core.settings import Settings
 from spark_core.spark.placement import choose_executors
@@ -15,6 +15,39 @@ from spark_core.storage import StoreOptions
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
     from spark_core.spark.session import Session
+
+
+def session_of(settings: Settings, properties: Mapping[str, str] | None = None) -> Session:
+    """Return the session of this process, started by the settings if there is none.
+
+    Executors get the engine's own code, where the settings say so.
+
+    Args:
+        settings: The settings.
+        properties: Spark's properties over those of the settings.
+    """
+    from spark_core.spark.cluster import prepare_cluster
+    from spark_core.spark.session import start_session
+
+    session = start_session({**settings.spark_config(), **(properties or {})})
+    prepare_cluster(session, ship_package=settings.spark.ship_package)
+    return session
+
+
+def open_environment(settings: Settings, spark: Callable[[], Session]) -> Environment:
+    """Open server and stores by the settings alone; no request is sent.
+
+    Args:
+        settings: The settings.
+        spark: Gives the session.
+
+    Raises:
+        SettingsError: If there are no keys for the server.
+    """
+    from spark_core.lakefs import LakeFSServer
+
+    server = LakeFSServer(settings.server_options())
+    return environment_of(settings, server, settings.store_options(), spark, SystemClock())
 
 
 def environment_of(
