@@ -10,7 +10,7 @@ from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
-from spark_core.report.local_path import page_after, page_to_open
+from spark_core.run.local_path import page_after, page_to_open
 
 
 class TableIOManager(dg.IOManager):

@@ -14,9 +14,9 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
 from spark_core.report import Report
-from spark_core.report.local_path import local_path
 from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run
+from spark_core.run.local_path import local_path
 from spark_core.settings import Settings
 
 __all__ = ["explained", "load_report", "local_path", "open_known", "open_stored"]

@@ -17,7 +17,7 @@ from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
-from spark_core.report.local_path import page_to_open
+from spark_core.run.local_path import page_to_open
 
 VERDICT = "verdict"
 

@@ -10,7 +10,7 @@ from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_what_if
 from lakegc_dagster.metadata import page_metadata, work_metadata
 from lakegc_dagster.resources import Runs
-from spark_core.report.local_path import page_to_open
+from spark_core.run.local_path import page_to_open
 
 _NAME = "what_if"
 

@@ -49,8 +49,8 @@ from spark_core.policies import expirations as policies
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
-from spark_core.report.local_path import page_after, page_to_open
 from spark_core.run import Run, open_run
+from spark_core.run.local_path import page_after, page_to_open
 from spark_core.settings import Settings
 from spark_core.settings.environment import open_environment, session_of
 from spark_core.spark import placement
