@@ -8,7 +8,7 @@ from typing import Literal
 
 from spark_core.errors import SettingsError
 
-Extra = Literal["azure", "certificate", "charts", "gcs", "s3", "ui"]
+Extra = Literal["azure", "certificate", "charts", "gcs", "s3", "spark", "ui"]
 
 # What is imported of each extra; pyproject.toml says which distributions bring it.
 _MODULES: dict[Extra, tuple[str, ...]] = {
@@ -17,6 +17,7 @@ _MODULES: dict[Extra, tuple[str, ...]] = {
     "charts": ("matplotlib",),
     "gcs": ("google.cloud.storage",),
     "s3": ("boto3",),
+    "spark": ("pyspark", "pandas"),
     "ui": ("dagster_webserver",),
 }
 
