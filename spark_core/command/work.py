@@ -64,7 +64,7 @@ def doctor(asked: Namespace) -> int:
     """Check everything that a run needs, and say how to fix what is not in order."""
     from spark_core.command.ending import FAILED, WRONG_SETTINGS
     from spark_core.command.showing import show_finding, write
-    from spark_core.settings.environment import SETTINGS, examined
+    from spark_core.settings.examined import SETTINGS, examined
 
     settings = _settings(asked)
     code = 0
