@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -176,30 +176,6 @@ def unforeseen(message: str | None, log: Path, state: str | None = None) -> Lake
         f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`)."
     )
     return failure if state is None else ended(failure, state)
-
-
-def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the named repositories; without names, those that the settings collect.
-
-    Raises:
-        SettingsError: If there is none.
-    """
-    from spark_core.settings.collected_repositories import collected_repositories
-
-    chosen = tuple(dict.fromkeys(named)) or collected_repositories(settings)
-    if chosen:
-        return chosen
-    where = settings.file or "the settings"
-    if settings.repository_patterns:
-        patterns = ", ".join(settings.repository_patterns)
-        raise SettingsError(
-            f"{where}: no repository of the server matches {patterns}",
-            "Look at the patterns, and at what the user of the keys may see (fs:ListRepositories).",
-        )
-    raise SettingsError(
-        f"{where}: no repository is named, on the command line or in the settings",
-        "Add a table like [repositories.my-repo].",
-    )
 
 
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:

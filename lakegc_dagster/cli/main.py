@@ -19,7 +19,6 @@ import click
 from lakegc_dagster.cli.certificate import certificate, verify
 from lakegc_dagster.cli.common import (
     RunKeyType,
-    chosen_repositories,
     command_body,
     exit_code,
     guarded,
@@ -504,6 +503,7 @@ def _launch_each(
     from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
+    from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.spark.session import check_java
 
     shown = console.console()

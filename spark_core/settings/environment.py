@@ -79,11 +79,16 @@ def environment_of(
         clock=clock,
         start_spark=start_spark,
         server_path=settings.storage.server_path,
-        storages={
-            storage_id: Storage(
-                replace(store_options, **settings.own_store_options(storage_id)),
-                settings.storage_of(storage_id).server_path,
-            )
-            for storage_id in settings.storages
-        },
+        storages=storages_of(settings, store_options),
     )
+
+
+def storages_of(settings: Settings, store_options: StoreOptions) -> dict[str, Storage]:
+    """Return the several storages of a server by their ids, each over the options of all."""
+    return {
+        storage_id: Storage(
+            replace(store_options, **settings.own_store_options(storage_id)),
+            settings.storage_of(storage_id).server_path,
+        )
+        for storage_id in settings.storages
+    }

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_core import __version__
 from spark_core.errors import SettingsError
+from spark_core.site import SITE
 from spark_core.spark.session import SPARK_FAILURES, cores, runs_here
 
 _PACKAGE = "spark_core"
@@ -157,7 +158,7 @@ def _unusable(text: str) -> SettingsError:
         f"the executors of the Spark cluster cannot run Python tasks ({reason})",
         "They need the driver's Python version: set PYSPARK_PYTHON (or spark.pyspark.python) to an "
         "interpreter that "
-        "exists on every machine. docs/clusters.md shows how.",
+        f"exists on every machine. {SITE}/clusters.html shows how.",
     )
 
 
@@ -227,7 +228,8 @@ def require_same_package(
             raise SettingsError(
                 f"the executors of the Spark cluster lack a library ({where} finds no module "
                 f"{there.missing!r})",
-                "Give them an environment with lakegc's requirements; docs/clusters.md shows how.",
+                "Give them an environment with lakegc's requirements; "
+                f"{SITE}/clusters.html shows how.",
             )
         if there.fingerprint != driver:
             raise SettingsError(

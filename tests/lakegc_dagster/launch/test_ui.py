@@ -45,6 +45,12 @@ def settings(tmp_path):
     return load_settings(file, env={})
 
 
+def test_without_dagsters_web_server_it_says_what_brings_it(settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dagster_webserver", None)
+    with pytest.raises(SettingsError, match=r"The pages of `lakegc ui` need .*'lakegc\[ui\]'"):
+        ui.serve(settings, _free_port())
+
+
 def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_nothing(
     settings, tmp_path
 ):
