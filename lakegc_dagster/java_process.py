@@ -14,7 +14,7 @@ from spark_core.spark.private_doors import running_java, started_session
 from spark_core.spark.session import check_java, launch_java
 
 if TYPE_CHECKING:
-    from lakegc_dagster.settings import Settings
+    from spark_core.settings import Settings
 
 LOG_NAME = "spark.log"
 # The lines of commands that only look, which may run beside a nightly run.

@@ -19,7 +19,6 @@ import click
 from lakegc_dagster.cli.certificate import certificate, verify
 from lakegc_dagster.cli.common import (
     RunKeyType,
-    chosen_repositories,
     command_body,
     exit_code,
     guarded,
@@ -49,10 +48,10 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 if TYPE_CHECKING:
     from lakegc_dagster.job_names import JobName
-    from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
     from spark_core.report import Report
     from spark_core.run import Run
+    from spark_core.settings import Settings
 
 
 class _Commands(click.Group):
@@ -504,6 +503,7 @@ def _launch_each(
     from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
+    from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.spark.session import check_java
 
     shown = console.console()

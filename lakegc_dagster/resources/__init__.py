@@ -24,8 +24,6 @@ from lakegc_dagster.private_doors import started_by_a_person
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
-from lakegc_dagster.run_environment import environment_of
-from lakegc_dagster.settings import Settings, no_settings
 from lakegc_dagster.spark_output import OUTPUT
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
@@ -42,6 +40,8 @@ from spark_core.phases import (
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import DELETION_REPORT, TableSpec
 from spark_core.run import Environment, Run, open_run
+from spark_core.settings import Settings, no_settings
+from spark_core.settings.environment import environment_of
 from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
 from spark_core.spark.placement import Work

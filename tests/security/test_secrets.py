@@ -26,13 +26,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.launch import run_job
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.settings import load_settings
 from spark_core.addresses.namespace import Namespace
 from spark_core.backoff import Backoff
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.lakefs.tokens import TokenInVariable
 from spark_core.lakefs.transport import Transport
+from spark_core.settings import load_settings
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.probes import honours_conditional_put, read_clock, require_deletable
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY

@@ -14,10 +14,10 @@ from rich.console import Console
 from lakegc_dagster.demo import tour
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
-from lakegc_dagster.settings import load_settings
 from spark_core.errors import SettingsError, UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.report import Group, Report
+from spark_core.settings import load_settings
 
 pytestmark = pytest.mark.spark
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from lakegc_dagster.settings import load_settings
-from lakegc_dagster.settings.sections import LOGINS
+from spark_core.settings import load_settings
+from spark_core.settings.sections import LOGINS
 from spark_core.errors import SettingsError
 from spark_core.lakefs.aws_role import TokenOfAwsRole
 from spark_core.lakefs.tokens import TokenInFile, TokenInVariable, TokenOfCommand

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError
 
-from lakegc_dagster.settings import file as settings_file
-from lakegc_dagster.settings import patterns
-from lakegc_dagster.settings.login import login
-from lakegc_dagster.settings.metrics_and_notify import MetricsSettings, NotifySettings
-from lakegc_dagster.settings.sections import (
+from spark_core.errors import SettingsError
+from spark_core.run.options_and_defaults import RunOptions
+from spark_core.settings import file as settings_file
+from spark_core.settings import patterns
+from spark_core.settings.login import login
+from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings
+from spark_core.settings.sections import (
     DagsterSettings,
     RepositoryName,
     RepositoryPattern,
@@ -31,8 +33,6 @@ from lakegc_dagster.settings.sections import (
     StorageSettings,
     UiSettings,
 )
-from spark_core.errors import SettingsError
-from spark_core.run.options_and_defaults import RunOptions
 from spark_core.spark.placement import is_local
 
 if TYPE_CHECKING:

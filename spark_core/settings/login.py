@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakegc_dagster.settings.sections import ServerSettings
+from spark_core.settings.sections import ServerSettings
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lakegc_dagster.settings import load_settings, settings_are_given
 from spark_core.errors import SettingsError
+from spark_core.settings import load_settings, settings_are_given
 
 SERVER = '[server]\nendpoint = "http://127.0.0.1:8000"\n'
 

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings: `python -m lakegc_dagster.settings.reference_page`."""
+"""Writes docs/settings.md from the settings: `python -m spark_core.settings.reference_page`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.sections import RepositorySettings, Section
 from spark_core.run.options_and_defaults import OPTIONS, RunOptions
+from spark_core.settings import Settings
+from spark_core.settings.sections import RepositorySettings, Section
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 _HEAD = """\
 # Settings
 
-<!-- Written by `python -m lakegc_dagster.settings.reference_page`; change what it is made of. -->
+<!-- Written by `python -m spark_core.settings.reference_page`; change what it is made of. -->
 
 The file is the one that `--config` names, else `LAKEGC_CONFIG`, else `./lakegc.toml`. It has to say
 one thing: the `endpoint` of `[server]`. Relative paths in it start at the file.
