@@ -118,6 +118,13 @@ class ServerErrors:
                 f"connect_timeout_seconds = {_seconds(options.connect_timeout)}",
                 "Check endpoint and the network, or raise connect_timeout_seconds, and run again.",
             )
+        if isinstance(error, urllib3.exceptions.ProxyError):
+            return ServerAwayError(
+                f"{call.subject}: the proxy gives no connection to {options.endpoint} "
+                f"({self._why(error.original_error)})",
+                "Look at HTTPS_PROXY (for http:// HTTP_PROXY), at the proxy's own rules, and at "
+                "NO_PROXY if the server is to be reached without it, and run again.",
+            )
         if isinstance(error, urllib3.exceptions.LocationValueError):
             return SettingsError(
                 f"{call.subject}: endpoint {options.endpoint} is not a URL that can be called"
@@ -139,8 +146,8 @@ class ServerErrors:
         forms = {*plain, *(quote(each, safe="") for each in plain)}
         return tuple(sorted((form for form in forms if form), key=len, reverse=True))
 
-    def _why(self, error: urllib3.exceptions.HTTPError) -> str:
-        """Return the system's own words at the end of urllib3's."""
+    def _why(self, error: Exception) -> str:
+        """Return the system's or the proxy's own words at the end of urllib3's."""
         return self.shown(str(error).rpartition(": ")[2])
 
 

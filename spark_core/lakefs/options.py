@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from spark_core.errors import SettingsError
@@ -109,6 +110,26 @@ class ServerOptions:
             )
         for name in ("access_key_id", "secret_access_key"):
             require_plain(getattr(self, name), f"the {name} for {self.endpoint}")
+
+    def require_files(self) -> None:
+        """Make sure that the files of certificates are there; urllib3 would say it of a connection.
+
+        Raises:
+            SettingsError: If one cannot be read, or a key has no certificate.
+        """
+        if self.client_key is not None and self.client_certificate is None:
+            raise SettingsError(
+                "client_key is set and client_certificate is not", "Set both, or neither."
+            )
+        for name in ("ca_certificate", "client_certificate", "client_key"):
+            file = getattr(self, name)
+            try:
+                if file is not None:
+                    Path(file).open("rb").close()
+            except OSError as problem:
+                raise SettingsError(
+                    f"{name} {file} cannot be read ({problem.strerror})", "Correct the name."
+                ) from None
 
     @property
     def url(self) -> str:

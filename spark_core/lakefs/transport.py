@@ -33,6 +33,7 @@ from spark_core.lakefs.external_login import log_in
 from spark_core.lakefs.failures import ServerAwayError, ServerErrors
 from spark_core.lakefs.logins import KeyPair, Login, SharedToken
 from spark_core.lakefs.options import ServerOptions
+from spark_core.lakefs.proxies import proxy_of
 
 if TYPE_CHECKING:
     # Imported at each call: executors import this package, and never call the server.
@@ -76,9 +77,17 @@ class Transport:
         self._answered = False
         # Held while a count or a note is changed, never during a call.
         self._noting = threading.Lock()
+        options.require_files()
         configuration = Configuration(host=options.api_url, ssl_ca_cert=options.ca_certificate)
         configuration.cert_file = options.client_certificate  # type: ignore[assignment]
-        configuration.key_file = options.client_key  # type: ignore[assignment]
+        # Named in any case: urllib3 looks there whether the key wants a password, and then refuses.
+        # Else OpenSSL would ask for it on the terminal.
+        key = options.client_key or options.client_certificate
+        configuration.key_file = key  # type: ignore[assignment]
+        proxy = proxy_of(options.api_url)
+        if proxy is not None:
+            configuration.proxy = proxy.url  # type: ignore[assignment]
+            configuration.proxy_headers = proxy.headers  # type: ignore[assignment]
         # urllib3 would repeat by itself, wait by its own clock, and carry the keys after a
         # redirect.
         configuration.retries = False  # type: ignore[assignment]
@@ -207,8 +216,8 @@ class Transport:
                     f"{call.subject}: no TLS connection to {self.options.endpoint}: "
                     f"{self.errors.shown(str(error.reason))}",
                     "Check endpoint (http or https); if the server's certificate is signed by an "
-                    "authority "
-                    "of your own, name its file as ca_certificate.",
+                    "authority of your own, name its file as ca_certificate, and if the server "
+                    "demands a certificate of its clients, name yours as client_certificate.",
                 ) from None
             self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""
