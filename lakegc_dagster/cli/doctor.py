@@ -123,6 +123,8 @@ def _findings(settings: Settings, repository_id: str, *, spark: bool) -> Iterato
     yield Finding(
         _SETTINGS, "repository", passed=True, found=f"{where}: {repository_id}, mode {mode}"
     )
+    # Whether there is a Java here matters by what they say of Spark.
+    settings.spark_config()
     store_options = settings.store_options()
     storages = {
         storage_id: Storage(
