@@ -213,19 +213,26 @@ class Settings(Section):
         return self.spark.master or default_master()
 
     @property
+    def spark_remote(self) -> str | None:
+        """The address of a Spark Connect server; None when the session has a master."""
+        from spark_core.spark.remote import chosen_remote
+
+        return self.spark.remote or (None if self.spark.master else chosen_remote())
+
+    @property
     def are_executors_chosen(self) -> bool:
-        """Whether executors do all work: `always`, or the master names another machine."""
-        return self.spark.always or not is_local(self.spark_master or "")
+        """Whether executors do all work: `always`, or they are on another machine."""
+        elsewhere = self.spark_remote is not None or not is_local(self.spark_master or "")
+        return self.spark.always or elsewhere
 
     def spark_config(self) -> dict[str, str]:
         """Return the properties of the Spark session."""
+        from spark_core.spark.remote import remote_config
         from spark_core.spark.session import spark_config
 
-        spark = self.spark
-        return spark_config(
-            master=self.spark_master,
-            extra=spark.config,
-        )
+        if self.spark_remote is not None:
+            return remote_config(self.spark_remote, self.spark.config)
+        return spark_config(master=self.spark_master, extra=self.spark.config)
 
     def store_options(self) -> StoreOptions:
         """Return how to reach the object store.
