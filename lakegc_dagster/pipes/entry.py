@@ -54,7 +54,7 @@ from spark_core.run.local_path import page_after, page_to_open
 from spark_core.settings import Settings
 from spark_core.settings.environment import open_environment, session_of
 from spark_core.spark import placement
-from spark_core.spark.session import default_master, submitted_configuration
+from spark_core.spark.session import default_master
 from spark_core.upkeep import prune_own_tables
 
 if TYPE_CHECKING:
@@ -178,7 +178,11 @@ def _opened(asked: Asked) -> Run:
 
 def _session(settings: Settings) -> Session:
     """Return the session; what `spark-submit` was given wins over the settings."""
-    submitted = {} if default_master() else dict(submitted_configuration({}).getAll())
+    submitted: dict[str, str] = {}
+    if default_master() is None:
+        from spark_core.spark.java import submitted_properties
+
+        submitted, _ = submitted_properties({})
     return session_of(settings, {**submitted, "spark.sql.session.timeZone": "UTC"})
 
 

@@ -86,7 +86,8 @@ def _each(asked: Namespace, *, marks: bool, sweeps: bool | None) -> int:
         sweeps: Sweep them; None where each repository's mode says it.
     """
     from spark_core.command.ending import exit_code, show_error
-    from spark_core.spark.session import check_java, default_master
+    from spark_core.spark.java import check_java
+    from spark_core.spark.session import default_master
 
     settings = _settings(asked)
     chosen = _chosen(settings, asked)
