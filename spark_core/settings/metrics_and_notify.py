@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakegc_dagster.settings.sections import Section, plain_url
+from spark_core.settings.sections import Section, plain_url
 
 Event = Literal["failed", "refused", "overdue", "waiting"]
 

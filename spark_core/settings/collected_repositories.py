@@ -5,9 +5,11 @@ Only a pattern makes a request: the server is asked for its list of repositories
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakegc_dagster.settings import Settings, patterns
+from spark_core.errors import SettingsError
+from spark_core.settings import Settings, patterns
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
@@ -40,4 +42,26 @@ def collected_repositories(
         settings.repository_patterns,
         [found.id for found in server.repositories() if not found.read_only],
         str(settings.file or "the settings"),
+    )
+
+
+def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, ...]:
+    """Return the named repositories; without names, those that the settings collect.
+
+    Raises:
+        SettingsError: If there is none.
+    """
+    chosen = tuple(dict.fromkeys(named)) or collected_repositories(settings)
+    if chosen:
+        return chosen
+    where = settings.file or "the settings"
+    if settings.repository_patterns:
+        patterns = ", ".join(settings.repository_patterns)
+        raise SettingsError(
+            f"{where}: no repository of the server matches {patterns}",
+            "Look at the patterns, and at what the user of the keys may see (fs:ListRepositories).",
+        )
+    raise SettingsError(
+        f"{where}: no repository is named, on the command line or in the settings",
+        "Add a table like [repositories.my-repo].",
     )

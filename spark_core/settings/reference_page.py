@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings: `python -m lakegc_dagster.settings.reference_page`."""
+"""Writes docs/settings.md from the settings: `python -m spark_core.settings.reference_page`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.sections import RepositorySettings, Section
 from spark_core.run.options_and_defaults import OPTIONS, RunOptions
+from spark_core.settings import Settings
+from spark_core.settings.sections import RepositorySettings, Section
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 _HEAD = """\
 # Settings
 
-<!-- Written by `python -m lakegc_dagster.settings.reference_page`; change what it is made of. -->
+<!-- Written by `python -m spark_core.settings.reference_page`; change what it is made of. -->
 
 The file is the one that `--config` names, else `LAKEGC_CONFIG`, else `./lakegc.toml`. It has to say
 one thing: the `endpoint` of `[server]`. Relative paths in it start at the file.
@@ -28,6 +28,11 @@ Every value can be given in the environment, too, and wins there: `LAKEGC__SERVE
 `LAKEGC__DEFAULTS__MIN_AGE_HOURS`, `LAKEGC__REPOSITORIES__MY_REPO__MODE` (`_` for `-` in the name).
 A list or a table is given as JSON. The file may hold no secret; keys have variables and files of
 their own ([credentials](security.md#credentials)).
+
+lakegc logs in to the server with the key pair of the environment, if both its variables are set;
+else by the one way that `[server]` names: `credentials_file`, `token_env`, `token_file`,
+`token_command` or `aws_iam`. Two of these at once are refused. [Logging in](logging-in.md) shows
+each, and [networks](networks.md) what a proxy or an authority of your own needs.
 
 What belongs to a repository goes to `[defaults]`, or to `[repositories.NAME]`, which says only what
 differs. Each repository that is to be collected has that table; it may be empty. The name may be a
@@ -109,7 +114,7 @@ def _value(name: str, info: FieldInfo) -> str:
         kind = next(iter(get_args(annotation)), annotation)
     unit = name.rpartition("_")[2]
     kinds = {bool: "`true` or `false`", str: "text", int: "whole number", float: "number"}
-    kinds |= {dict: "table of texts", list: "list of names"}
+    kinds |= {dict: "table of texts", list: "list of texts"}
     bounds = [
         f"{words} {getattr(each, key):g}"
         for each in info.metadata

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.schedules import nightly_runs
-from lakegc_dagster.settings import Settings, load_settings
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
+from spark_core.settings import Settings, load_settings
+from spark_core.settings.collected_repositories import collected_repositories
 
 NIGHT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
