@@ -26,6 +26,7 @@ class PreflightFigures(Figures):
         repositories: Repositories that the namespace was compared with.
         overlapping_repositories: Those of them that share it.
         table_prefix: Prefix of the server's tables.
+        may_compact: Whether the server may compact what is staged; None: it does not.
         blockstore_type: Kind of store, as the server names it.
         clock_skew_seconds: How far the clocks of `server` and `store` are ahead of this machine's;
             None where one told no time.
@@ -43,6 +44,7 @@ class PreflightFigures(Figures):
     repositories: int
     overlapping_repositories: tuple[str, ...]
     table_prefix: str
+    may_compact: bool | None = field(default=None, metadata=LEFT_OUT)
     blockstore_type: str = ""
     clock_skew_seconds: Mapping[str, float | None]
     reference_mark: str | None = None
