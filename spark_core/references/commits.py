@@ -272,7 +272,9 @@ def and_compacted(
         return found
     named = {commit.metarange_id for commit in found.refs.commits.values()}
     named.update(found.table["metarange_id"].to_pylist())
-    ids = compacted_metaranges(run, prefix, named, since=heads().all_since)
+    # Whoever vouches for no times vouches for none here.
+    since = None if run.options.hidden_entries == "ask_all" else heads().all_since
+    ids = compacted_metaranges(run, prefix, named, since=since)
     table = retention.with_compacted(found.table, ids)
     return replace(found, table=table, compacted=len(ids))
 

@@ -180,6 +180,8 @@ class HistoryActions(RuleBasedStateMachine):
         if self.tally.is_full:
             raise Enough
         self.sandbox.clock.set(BEGINNING - timedelta(days=60))
+        # One that may compact what is staged.
+        self.sandbox.behaviour.edition = "lakeFS-Enterprise"
         self.repository = self._new_repository()
         self.repository.rules(7, main=10, dev=4)
         story = (
@@ -325,6 +327,22 @@ class HistoryActions(RuleBasedStateMachine):
     def remove(self, branch: int, path: int) -> None:
         name = self._branch(branch)
         self.repository.delete(name, self._there(name, path))
+
+    @rule(branch=NUMBER)
+    @action
+    def compact(self, branch: int) -> None:
+        """Compact what is staged on a branch."""
+        self.repository.compact(self.sandbox.core, self._branch(branch))
+
+    @rule(branch=NUMBER, path=NUMBER, data=NUMBER)
+    @action
+    def compact_and_cover(self, branch: int, path: int, data: int) -> None:
+        """Stage, compact, and stage something else, or the same, at the same path."""
+        name = self._branch(branch)
+        self.repository.upload(name, self._path(path), self._data(data))
+        self.repository.compact(self.sandbox.core, name)
+        self.sandbox.clock.advance(timedelta(hours=1))
+        self.repository.upload(name, self._path(path), self._data(data + data % 2))
 
     @rule(branch=NUMBER, path=NUMBER, source=NUMBER, source_path=NUMBER)
     @action
