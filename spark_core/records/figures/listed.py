@@ -139,6 +139,11 @@ class ListedFigures(PreflightFigures):
         unsafe_name_objects: Objects whose names some client would take for another object's.
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
+        iceberg_objects: Metadata files of Iceberg tables that were written past lakeFS; None for
+            none, like the following.
+        iceberg_bytes: Their bytes.
+        delta_objects: Those of Delta tables.
+        delta_bytes: Their bytes.
         inventory: The inventory that was read instead of the store; None for none.
         index: What was taken from the index; None for a clean run. The objects taken are among
             those counted here.
@@ -162,6 +167,10 @@ class ListedFigures(PreflightFigures):
     unsafe_name_objects: int = 0
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
+    iceberg_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    iceberg_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    delta_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    delta_bytes: int | None = field(default=None, metadata=LEFT_OUT)
     inventory: InventoryFigures | None = field(default=None, metadata=LEFT_OUT)
     index: IndexFigures | None = field(default=None, metadata=LEFT_OUT)
     base: BaseFigures | None = field(default=None, metadata=LEFT_OUT)
