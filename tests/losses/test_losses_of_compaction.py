@@ -9,6 +9,8 @@ import pytest
 from spark_core import graveler, sweep
 from spark_core.checks.alive import commits_are_known
 from spark_core.errors import CorruptTableError, NotFoundError
+from spark_core.policies import confirmed, versions
+from spark_core.policies.document import Period, Policy, Rule
 from spark_core.records import tables
 from tests.support.hidden_entries import HidingPlace
 from tests.support.stored_rows import rows_of
@@ -105,6 +107,20 @@ def test_63_a_hard_reset_kept_what_was_compacted_long_before_the_head_was_made(
     place.upload(0, "p", branch="dev")
     place.commit(0, "dev")
     assert place.reads("p", "dev") == old
+
+
+def test_no_rule_for_what_is_staged_takes_what_was_compacted(place: HidingPlace) -> None:
+    below, alone = place.upload(40, "p"), place.upload(40, "alone")
+    place.compact(39)
+    over = place.upload(30, "p", b"other")
+    run = place.run()
+    versions.put(run, Policy((Rule("main", "", {"uncommitted": Period(days=2)}),)), who="test")
+    newest = versions.newest(run)
+    assert newest is not None
+    confirmed.confirm(run, newest, "test")
+    assert place.collect(policies="sweep") == {over}
+    for kept in (below, alone):
+        assert place.file(kept).exists()
 
 
 def test_metaranges_of_the_open_server_are_not_looked_for(place: HidingPlace) -> None:
