@@ -328,21 +328,19 @@ class HistoryActions(RuleBasedStateMachine):
         name = self._branch(branch)
         self.repository.delete(name, self._there(name, path))
 
-    @rule(branch=NUMBER)
+    @rule(branch=NUMBER, path=NUMBER, data=NUMBER, staged=st.sampled_from([0, 1, 2, 2]))
     @action
-    def compact(self, branch: int) -> None:
-        """Compact what is staged on a branch."""
-        self.repository.compact(self.sandbox.core, self._branch(branch))
-
-    @rule(branch=NUMBER, path=NUMBER, data=NUMBER)
-    @action
-    def compact_and_cover(self, branch: int, path: int, data: int) -> None:
-        """Stage, compact, and stage something else, or the same, at the same path."""
+    def compact(self, branch: int, path: int, data: int, staged: int) -> None:
+        """Compact what is staged on a branch; perhaps stage something before, and at the same path
+        something else, or the same, behind it.
+        """
         name = self._branch(branch)
-        self.repository.upload(name, self._path(path), self._data(data))
+        if staged:
+            self.repository.upload(name, self._path(path), self._data(data))
         self.repository.compact(self.sandbox.core, name)
-        self.sandbox.clock.advance(timedelta(hours=1))
-        self.repository.upload(name, self._path(path), self._data(data + data % 2))
+        if staged > 1:
+            self.sandbox.clock.advance(timedelta(hours=1))
+            self.repository.upload(name, self._path(path), self._data(data + data % 2))
 
     @rule(branch=NUMBER, path=NUMBER, source=NUMBER, source_path=NUMBER)
     @action
