@@ -4,7 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.settings import load_settings
+from spark_core.settings import load_settings
 
 
 class CollectorComponent(dg.Component, dg.Model, dg.Resolvable):

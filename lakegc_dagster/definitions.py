@@ -18,8 +18,8 @@ from lakegc_dagster.notices.sensors import build_notify_sensors
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
-from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
 from lakegc_dagster.start_run import build_start_run
+from spark_core.settings import Settings, load_settings, no_settings, settings_are_given
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource

@@ -8,9 +8,9 @@ import dagster as dg
 
 from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 from lakegc_dagster.schedules import longest_pause
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.sections import ScheduleSettings
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES
+from spark_core.settings import Settings
+from spark_core.settings.sections import ScheduleSettings
 
 
 def freshness_policy(schedule: ScheduleSettings) -> dg.FreshnessPolicy:

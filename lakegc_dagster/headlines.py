@@ -203,13 +203,13 @@ def _listed(manifest: Manifest, _price: float | None) -> Metadata:
     old = _objects(listed.old_objects, listed.old_bytes)
     found: Metadata = {
         "headline": _words(
-            f"**{_objects(listed.all_objects, listed.all_bytes)}**",
+            f"**{_objects(listed.objects, listed.object_bytes)}**",
             "lie under `data/`.",
             f"{old} are old enough.",
             *_kind(engine.report.kind_of(manifest)),
             *_inventory_words(listed.inventory),
         ),
-        **_amount("listed", listed.all_objects, listed.all_bytes),
+        **_amount("listed", listed.objects, listed.object_bytes),
     }
     if listed.index is not None:
         found["slices_not_listed"] = dg.MetadataValue.int(listed.index.slices)
@@ -259,7 +259,6 @@ def _committed(manifest: Manifest, _price: float | None) -> Metadata:
 
 def _expired(manifest: Manifest, price: float | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
-    # An earlier lakegc noted no fates, so what is listed is not known from this table.
     fates = engine.report.fates_of(figures)
     objects, size = engine.report.total(fates.values())
     return {

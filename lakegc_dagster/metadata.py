@@ -10,10 +10,10 @@ import dagster as dg
 import pyarrow as pa
 
 from lakegc_dagster.columns import COLUMNS
-from lakegc_dagster.local_path import local_path
 from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
+from spark_core.report.local_path import local_path
 from spark_core.spark.placement import Work
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.sections import ScheduleSettings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
+from spark_core.settings import Settings
+from spark_core.settings.collected_repositories import collected_repositories
+from spark_core.settings.sections import ScheduleSettings
 
 # So many ticks show each pause of a schedule, such as a weekend.
 _TICKS = 60

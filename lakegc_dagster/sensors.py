@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.partitions import REPOSITORY, RUN
 from lakegc_dagster.schedules import time_windows
-from lakegc_dagster.settings import Settings
 from spark_core.model import RunKey
+from spark_core.settings import Settings
+from spark_core.settings.collected_repositories import collected_repositories
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.run_keys import new_run_key
 from lakegc_dagster.schedules import WantedRun
-from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_STARTED, phase
 from spark_core.records.tables import NAMESPACE_SLICES
+from spark_core.settings import Settings
 
 NAME = "start_run"
 NOW = "now"

@@ -10,8 +10,8 @@ from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.headlines import of_repositories
 from lakegc_dagster.metadata import work_metadata
-from lakegc_dagster.settings import Settings
 from spark_core.phases import NOTHING_DELETED, phase
+from spark_core.settings import Settings
 from spark_core.spark import placement
 
 NAME = "repositories"

@@ -19,7 +19,6 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.private_doors import as_runs_of
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
-from lakegc_dagster.settings import Settings
 from spark_core.checks import CheckResult
 from spark_core.errors import LakegcError, SameWorkError, TransientError
 from spark_core.events import Event, OnEvent
@@ -29,6 +28,7 @@ from spark_core.phases import ended
 from spark_core.records.manifest import Manifest
 from spark_core.report import Report
 from spark_core.run import Run
+from spark_core.settings import Settings
 from spark_core.spark import placement
 from spark_core.spark.placement import Work
 from spark_core.sweep import Progress

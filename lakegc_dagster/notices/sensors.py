@@ -14,11 +14,11 @@ import dagster as dg
 
 from lakegc_dagster.jobs import JOBS
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.settings import Settings
 from spark_core import errors
 from spark_core.checks import ADVISORY
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.json_and_toml import read_json
+from spark_core.settings import Settings
 
 if TYPE_CHECKING:
     from lakegc_dagster.notices.messages import Message

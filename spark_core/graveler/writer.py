@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import cramjam
 import google_crc32c
+import pyarrow as pa
 
 from spark_core.graveler.identity import TableHash
 from spark_core.graveler.table_format import (
@@ -35,6 +35,7 @@ BLOCK_SIZE = 4096
 _BLOCK_THRESHOLD = (BLOCK_SIZE * 90 + 99) // 100
 _DATA_RESTART_INTERVAL = 16
 _NO_RESTARTS = 2**31 - 1
+_SNAPPY = pa.Codec("snappy")
 # Two varints at their longest: the estimated size of a handle before its block is written.
 _HANDLE_ESTIMATE = 20
 
@@ -262,7 +263,7 @@ class TableBuilder:
         """Append a block and return its encoded handle."""
         stored, kind = block, PLAIN
         if compress:
-            smaller = bytes(cramjam.snappy.compress_raw(block))
+            smaller = _SNAPPY.compress(block, asbytes=True)
             if len(smaller) < len(block) - len(block) // 8:
                 stored, kind = smaller, SNAPPY
         stored_and_type = stored + bytes([kind])

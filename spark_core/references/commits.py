@@ -146,9 +146,8 @@ def _require_known(run: Run, found: ReadCommits) -> None:
     key = RunKey.parse(index.saved.run)
     then = reading.load_table(run.store, tables.RETAINED_COMMITS, key)
     run.documents[tables.manifest_key(tables.RETAINED_COMMITS, key)] = then
-    before = Heads.of(then.manifest)
-    known = () if before is None else before.branches.values()
-    gone = sorted({head.commit_id for head in known} - found.refs.commits.keys())
+    known = {head.commit_id for head in Heads.of(then.manifest).branches.values()}
+    gone = sorted(known - found.refs.commits.keys())
     if gone:
         raise ChainError(
             f"{len(gone)} commits that run {index.saved.run} saw are gone, {gone[0][:12]} among "

@@ -18,7 +18,7 @@ from spark_core.plain_text import span_text
 from spark_core.run.options_and_defaults import RunOptions
 from spark_core.storage import ObjectStore
 from spark_core.storage.probes import read_clock
-from spark_core.storage.s3.endpoints import may_be_one_store
+from spark_core.storage.s3_endpoints import may_be_one_store
 
 if TYPE_CHECKING:
     # Code that only shows what a run is need not import how the server is asked.

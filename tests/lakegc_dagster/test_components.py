@@ -10,8 +10,8 @@ from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.components import CollectorComponent
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
+from spark_core.settings import Settings
 
 SETTINGS = Settings.model_validate(
     {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {}}}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from lakegc_dagster.cli.main import main
-from lakegc_dagster.settings import load_settings
+from spark_core.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

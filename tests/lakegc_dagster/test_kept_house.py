@@ -14,10 +14,10 @@ from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.launch.run_job import _Recorder
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
-from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
+from spark_core.settings import Settings
 from spark_core.upkeep import prune_own_tables
 from spark_core.upkeep.prune_own_tables import House, Left, Pruned
 from tests.lakegc_dagster.conftest import failure, new_key, ran
