@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from lakegc_dagster.spark_output import OUTPUT
 from spark_core.errors import SettingsError
-from spark_core.spark.private_doors import running_java, started_session
-from spark_core.spark.session import check_java, launch_java
+from spark_core.settings.environment import require_spark
+from spark_core.spark.java import launch_java, running_java
 
 if TYPE_CHECKING:
     from spark_core.settings import Settings
@@ -35,11 +35,14 @@ def start_quietly(settings: Settings, log_name: str = LOG_NAME) -> Path:
         The log.
 
     Raises:
-        SettingsError: If there is no Java that Spark can run on, or it does not start.
+        SettingsError: If there is no Java that Spark can run on, or it does not start; or no Spark
+            Connect where the settings name a server.
     """
-    check_java()
     log = settings.dagster_home / log_name
-    start_logged(settings.spark_config(), log)
+    properties = settings.spark_config()
+    require_spark(settings)
+    if settings.spark_remote is None:
+        start_logged(properties, log)
     return OUTPUT.log or log
 
 
@@ -66,7 +69,7 @@ def start_logged(properties: Mapping[str, str], log: Path) -> None:
 
 
 def end(*, seconds: float) -> int | None:
-    """End the Java process of this Python process, with Spark's session, and wait for it.
+    """End the Java process of this Python process, and with it Spark's session, and wait for it.
 
     Args:
         seconds: How long it may take; then it is killed.
@@ -74,12 +77,10 @@ def end(*, seconds: float) -> int | None:
     Returns:
         Its exit code; None if there was no process, or it had to be killed.
     """
-    session, gateway = started_session(), running_java()
+    gateway = running_java()
     if gateway is None or gateway.proc is None:
         return None
-    if session is not None:
-        session.stop()
-    # Java ends when nobody can write to it any more.
+    # Java ends when nobody can write to it any more, and stops what runs in it.
     gateway.proc.stdin.close()
     try:
         return int(gateway.proc.wait(seconds))

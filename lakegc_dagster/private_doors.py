@@ -1,60 +1,68 @@
-"""Uses of Dagster's private interface, each with why there is no public way.
+"""What lakegc uses of Dagster past its public interface, each with what is done without it.
 
-An upgrade may break any of these: `tests/lakegc_dagster/test_private_doors.py` says which.
+Two names are private: a class of errors, and a class in a file of settings. The rest are public
+names that are used in a way of their own. An upgrade may break any of these:
+`tests/lakegc_dagster/test_private_doors.py` says which.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.errors import DagsterUserCodeProcessError
-from dagster._core.instance import InstanceRef
-from dagster._core.remote_origin import (
-    ManagedGrpcPythonEnvCodeLocationOrigin,
-    RemoteRepositoryOrigin,
-)
-from dagster._core.storage.tags import (
-    AUTO_MATERIALIZE_TAG,
-    AUTOMATION_CONDITION_TAG,
-    BACKFILL_ID_TAG,
-    REPOSITORY_LABEL_TAG,
-    SCHEDULE_NAME_TAG,
-    SENSOR_NAME_TAG,
-)
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from dagster._utils.error import serializable_error_info_from_exc_info
+import yaml
 from dagster_shared.error import SerializableErrorInfo
 
 from lakegc_dagster.job_names import REQUESTED_RUNS
 
+try:
+    from dagster._core.errors import DagsterUserCodeProcessError as _ShownAsItSays
+except ImportError:
+    # Then Dagster's own stack stands before the sentence.
+    class _ShownAsItSays(Exception):  # type: ignore[no-redef]  # noqa: N818 - Dagster's in its place
+        pass
+
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+# As the file of an instance names it.
 NO_LOG_FILES = {
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
 }
 
-# The module behind the script `dagster-daemon`, which is not beside every interpreter.
-DAEMON = "dagster._daemon"
+# What the script `dagster-daemon` runs, which is not beside every interpreter.
+DAEMON = (
+    "-c",
+    """
+from importlib.metadata import entry_points
+entry_points(group="console_scripts", name="dagster-daemon")["dagster-daemon"].load()()
+""",
+)
 
 # Dagster's name for the definitions of a code location that declares no repository.
 _REPOSITORY = "__repository__"
 
-# The tags of a run that Dagster starts by itself.
+# The tags of a run, as Dagster stores and shows them.
+_LABEL = ".dagster/repository"
+_SENSOR = "dagster/sensor_name"
 _STARTED_BY_DAGSTER = frozenset(
     {
-        SCHEDULE_NAME_TAG,
-        SENSOR_NAME_TAG,
-        BACKFILL_ID_TAG,
-        AUTO_MATERIALIZE_TAG,
-        AUTOMATION_CONDITION_TAG,
+        "dagster/schedule_name",
+        _SENSOR,
+        "dagster/backfill",
+        "dagster/auto_materialize",
+        "dagster/from_automation_condition",
     }
 )
 
@@ -67,18 +75,29 @@ def started_by_a_person(tags: Mapping[str, str]) -> bool:
     Args:
         tags: The run's tags.
     """
-    if tags.get(SENSOR_NAME_TAG) == REQUESTED_RUNS:
+    if tags.get(_SENSOR) == REQUESTED_RUNS:
         return True
     return not _STARTED_BY_DAGSTER & tags.keys()
 
 
-def instance_without_log_files(home: Path) -> dg.DagsterInstance:
-    """Make the instance of an existing home; what its runs print stays on the terminal.
+@contextmanager
+def instance_without_log_files(home: Path) -> Iterator[dg.DagsterInstance]:
+    """Open the instance of an existing home; what its runs print stays on the terminal.
 
-    There is no public way to open a home with overrides.
+    There is no public way to open a home with overrides, so they are in a file of their own
+    meanwhile. Without Dagster's class for it, what runs print goes to files.
     """
-    reference = InstanceRef.from_dir(str(home), overrides={"compute_logs": NO_LOG_FILES})
-    return dg.DagsterInstance.from_ref(reference)
+    if find_spec(NO_LOG_FILES["module"]) is None:
+        with dg.DagsterInstance.from_config(str(home)) as instance:
+            yield instance
+        return
+    with tempfile.NamedTemporaryFile("w", dir=home, prefix=".lakegc-", suffix=".yaml") as file:
+        config = yaml.safe_load((home / "dagster.yaml").read_text()) or {}
+        yaml.safe_dump({**config, "compute_logs": NO_LOG_FILES}, file)
+        file.flush()
+        instance = dg.DagsterInstance.from_config(str(home), Path(file.name).name)
+    with instance:
+        yield instance
 
 
 def as_runs_of(
@@ -87,7 +106,8 @@ def as_runs_of(
     """Let the next runs that an instance makes belong to a job of a code location.
 
     `execute_in_process` makes runs without an origin. Dagster's timeline, its page of a job and its
-    sensors show and see only those that have the origin of the code location.
+    sensors show and see only those that have the origin of the code location. It is made of the
+    form in which Dagster stores it. Where Dagster knows that form no more, runs have none.
 
     Args:
         instance: The instance of this process's runs.
@@ -98,63 +118,67 @@ def as_runs_of(
     Returns:
         The tags by which the page of a job finds its runs.
     """
-    code_location = ManagedGrpcPythonEnvCodeLocationOrigin(
-        LoadableTargetOrigin(executable_path=sys.executable, module_name=module), location
-    )
-    repository = RemoteRepositoryOrigin(code_location, _REPOSITORY)
-    make = partial(instance.create_run_for_job, remote_job_origin=repository.get_job_origin(job))
+    target = dict.fromkeys(("attribute", "package_name", "python_file", "working_directory"))
+    stored = {
+        "__class__": "ExternalPipelineOrigin",
+        "external_repository_origin": {
+            "__class__": "ExternalRepositoryOrigin",
+            "repository_location_origin": {
+                "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
+                "loadable_target_origin": {
+                    "__class__": "LoadableTargetOrigin",
+                    "executable_path": sys.executable,
+                    "module_name": module,
+                    **target,
+                },
+                "location_name": location,
+            },
+            "repository_name": _REPOSITORY,
+        },
+        "pipeline_name": job,
+    }
+    try:
+        origin: Any = dg.deserialize_value(json.dumps(stored))
+    except Exception:  # noqa: BLE001 - whatever Dagster says of the form, the run is worth more
+        return {}
+    make = partial(instance.create_run_for_job, remote_job_origin=origin)
     instance.create_run_for_job = make  # type: ignore[method-assign]
-    return {REPOSITORY_LABEL_TAG: repository.get_label()}
+    return {_LABEL: f"{_REPOSITORY}@{location}"}
 
 
-@contextmanager
-def pages(instance: dg.DagsterInstance, workspace: Path) -> Iterator[ASGIApp]:
-    """Open Dagster's pages without serving them.
+def serve_pages(workspace: Path, serve: Callable[[ASGIApp], None]) -> None:
+    """Let Dagster's own command make its pages, and serve them in its place.
 
     `dagster-webserver` serves them at once, and lets nothing stand before them.
 
     Args:
-        instance: The instance that they show.
         workspace: The file that names the code locations.
+        serve: Serves the pages until they are no longer wanted.
+
+    Raises:
+        RuntimeError: If the command came to its end without pages.
     """
-    from dagster._core.workspace.context import WorkspaceProcessContext
-    from dagster._core.workspace.load_target import WorkspaceFileTarget
-    from dagster_webserver.app import create_app_from_workspace_process_context
+    import uvicorn
+    from dagster_webserver.cli import cli
 
-    with WorkspaceProcessContext(
-        instance,
-        WorkspaceFileTarget([str(workspace)]),
-        version=dg.__version__,
-        code_server_log_level="WARNING",
-    ) as context:
-        yield create_app_from_workspace_process_context(context, live_data_poll_rate=2000)
+    served = list[object]()
 
+    def run(app: ASGIApp, **_: object) -> None:
+        served.append(app)
+        serve(app)
 
-@contextmanager
-def code_servers(
-    instance: dg.DagsterInstance, workspace: Path
-) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Run the code locations of a workspace while the block lasts, as `dagster dev` does.
-
-    `dagster code-server start` does not start one again that died, nor end when nobody asks it any
-    more.
-
-    Args:
-        instance: The instance of their runs.
-        workspace: The file that names the code locations.
-
-    Yields:
-        What to write into `load_from` of a workspace that uses them.
-    """
-    from dagster._cli.proxy_server_manager import ProxyServerManager
-    from dagster._core.workspace.load_target import WorkspaceFileTarget
-
-    target = WorkspaceFileTarget([str(workspace)])
-    with ProxyServerManager(instance, target, code_server_log_level="WARNING") as started:
-        yield started.get_code_server_specs()
+    words = ["-w", str(workspace), "-p", "1", "--dagster-log-level", "warning"]
+    own, uvicorn.run = uvicorn.run, run  # type: ignore[assignment]
+    try:
+        with cli.make_context("dagster-webserver", words) as context:
+            cli.invoke(context)
+    finally:
+        uvicorn.run = own
+    if not served:
+        raise RuntimeError(f"Dagster {dg.__version__} serves its pages in another way")
 
 
-class SentenceFailure(dg.Failure, DagsterUserCodeProcessError):  # noqa: N818 - as Dagster's own
+class SentenceFailure(dg.Failure, _ShownAsItSays):
     """The end of a step whose page begins with a sentence instead of Dagster's own stack.
 
     Dagster adds the stack to every exception of a step, except to one that says by itself how it
@@ -172,11 +196,16 @@ class SentenceFailure(dg.Failure, DagsterUserCodeProcessError):  # noqa: N818 - 
         self.description = f"{kind}: {sentence}"
         self.metadata = {"error": dg.MetadataValue.text(kind)}
         self.allow_retries = False
-        below = (
-            None
-            if cause is None or cause.__traceback__ is None
-            else serializable_error_info_from_exc_info((type(cause), cause, cause.__traceback__))
-        )
+        has_stack = cause is not None and cause.__traceback__ is not None
+        below = _below(cause) if cause is not None and has_stack else None
         self.user_code_process_error_infos = [
             SerializableErrorInfo(f"{kind}: {sentence}\n", [], kind, cause=below)
         ]
+
+
+def _below(cause: BaseException) -> SerializableErrorInfo:
+    return SerializableErrorInfo(
+        "".join(traceback.format_exception_only(cause)),
+        traceback.format_tb(cause.__traceback__),
+        type(cause).__name__,
+    )

@@ -1,4 +1,4 @@
-"""The columns of every table, as Arrow schemas; Spark's types are derived from them.
+"""The columns of every table, as Arrow schemas.
 
 Addresses are relative to the storage namespace unless a column says otherwise.
 Instants are microseconds in UTC, sizes are bytes.
@@ -6,12 +6,7 @@ Instants are microseconds in UTC, sizes are bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
@@ -363,15 +358,6 @@ SERVER_UNCOMMITTED = pa.schema(
         pa.field("creation_date", pa.int64(), nullable=False),
     ]
 )
-
-
-def spark_type(schema: pa.Schema) -> StructType:
-    """Translate an Arrow schema to Spark's, keeping order and nullability."""
-    # Modules without Spark (storage, graveler, the sandbox) use these schemas too. They should not
-    # pay for importing it.
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
 
 
 def repeating(schema: pa.Schema) -> list[str]:

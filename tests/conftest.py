@@ -145,11 +145,23 @@ def _driver_works_again():
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(tmp_path_factory):
     """The one session of the process; whatever asks for a session later gets this one."""
+    from spark_core.spark.remote import remote_config
     from spark_core.spark.session import spark_config, start_session
+    from tests.support.connect_server import connect_server, is_wanted
     from tests.support.small_spark import SMALL_SPARK, remember_java_names
 
+    if is_wanted():
+        log = tmp_path_factory.mktemp("connect") / "server.log"
+        # Executors import tests, too.
+        paths = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(Path.cwd())])
+        env = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+        with connect_server(log, conf=SMALL_SPARK, env=env) as address:
+            session = start_session(remote_config(address))
+            yield session
+            session.stop()
+        return
     remember_java_names()
     session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))
     yield session

@@ -504,7 +504,7 @@ def _launch_each(
     from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
     from spark_core.settings.collected_repositories import chosen_repositories
-    from spark_core.spark.session import check_java
+    from spark_core.settings.environment import require_spark
 
     shown = console.console()
     code = 0
@@ -517,7 +517,7 @@ def _launch_each(
         for repository_id in chosen:
             settings = settings.with_changed(repository_id, **(changed or {}))
         # Before anything is asked, although a run without much to read needs no Java.
-        check_java()
+        require_spark(settings)
         log = OUTPUT.kept_in = settings.dagster_home / LOG_NAME
         if is_known and key is not None:
             for repository_id in chosen:

@@ -19,7 +19,7 @@ from spark_core.errors import LakegcError, SettingsError
 from spark_core.model import RunKey
 from spark_core.settings import load_settings
 from spark_core.spark.class_archive import class_archive, objection
-from spark_core.spark.session import check_java
+from spark_core.spark.java import check_java
 
 # Java writes some 100 MB while it ends.
 _END_SECONDS = 300

@@ -42,7 +42,7 @@ from spark_core.records.figures import DeletionFigures
 from spark_core.report import Report
 from spark_core.run import Run
 from spark_core.settings import Settings, load_settings
-from spark_core.spark.session import check_java
+from spark_core.spark.java import check_java
 
 # The first characters are enough to know the id of a commit or an object.
 _ID_SHOWN = 10

@@ -6,12 +6,10 @@ are started apart.
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +22,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakegc_dagster.launch.request_guard import AskedOfUi, hosts_of, refusal
-from lakegc_dagster.private_doors import DAEMON, code_servers, pages
+from lakegc_dagster.private_doors import DAEMON, serve_pages
 from spark_core.errors import LakegcError
 from spark_core.settings import load_settings
 
@@ -91,9 +89,7 @@ def _asked(scope: Scope) -> AskedOfUi:
 )
 @click.option("-h", "--host", default=HOST, show_default=True, help="Address to listen on.")
 @click.option("-p", "--port", type=int, default=PORT, show_default=True, help="Port.")
-@click.option(
-    "--daemon", "with_daemon", is_flag=True, help="Start the daemon and the code locations as well."
-)
+@click.option("--daemon", "with_daemon", is_flag=True, help="Start the daemon as well.")
 def main(workspace: Path, host: str, port: int, *, with_daemon: bool) -> None:
     """Serve Dagster's pages behind a guard, for the hosts of `[ui]` in the settings."""
     # Whoever ends a pod sends SIGTERM.
@@ -103,29 +99,26 @@ def main(workspace: Path, host: str, port: int, *, with_daemon: bool) -> None:
     except LakegcError as refused:
         raise click.ClickException(str(refused)) from None
     with suppress(KeyboardInterrupt), ExitStack() as stack:
-        instance = stack.enter_context(dg.DagsterInstance.get())
-        # As `dagster-webserver` does; for databases other than SQLite.
-        instance.optimize_for_webserver(
-            statement_timeout=15_000, pool_recycle=3600, max_overflow=20
-        )
-        daemon = None
-        if with_daemon:
-            workspace = stack.enter_context(_shared_code_servers(instance, workspace))
-            daemon = stack.enter_context(_daemon(workspace))
-        app = stack.enter_context(pages(instance, workspace))
-        server = uvicorn.Server(
-            uvicorn.Config(
-                GuardedPages(app, hosts),
-                host=host,
-                port=port,
-                log_level="warning",
-                lifespan="off",
-                timeout_graceful_shutdown=_CLOSES_SECONDS,
+        # Without a home Dagster would show an instance that is made for the moment.
+        stack.enter_context(dg.DagsterInstance.get())
+        daemon = stack.enter_context(_daemon(workspace)) if with_daemon else None
+
+        def serve(app: ASGIApp) -> None:
+            server = uvicorn.Server(
+                uvicorn.Config(
+                    GuardedPages(app, hosts),
+                    host=host,
+                    port=port,
+                    log_level="warning",
+                    lifespan="off",
+                    timeout_graceful_shutdown=_CLOSES_SECONDS,
+                )
             )
-        )
-        if daemon is not None:
-            threading.Thread(target=_end_with, args=(daemon, server), daemon=True).start()
-        server.run()
+            if daemon is not None:
+                threading.Thread(target=_end_with, args=(daemon, server), daemon=True).start()
+            server.run()
+
+        serve_pages(workspace, serve)
         if daemon is not None and daemon.poll() is not None:
             raise click.ClickException(
                 f"Dagster's daemon ended by itself, with exit code {daemon.poll()}"
@@ -133,18 +126,9 @@ def main(workspace: Path, host: str, port: int, *, with_daemon: bool) -> None:
 
 
 @contextmanager
-def _shared_code_servers(instance: dg.DagsterInstance, workspace: Path) -> Iterator[Path]:
-    """Start the code locations of a workspace once, for the pages and for the daemon."""
-    with code_servers(instance, workspace) as started, tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "workspace.yaml"
-        file.write_text(json.dumps({"load_from": started}))
-        yield file
-
-
-@contextmanager
 def _daemon(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run Dagster's daemon while the block lasts."""
-    process = subprocess.Popen([sys.executable, "-m", DAEMON, "run", "-w", str(workspace)])
+    process = subprocess.Popen([sys.executable, *DAEMON, "run", "-w", str(workspace)])
     try:
         yield process
     finally:

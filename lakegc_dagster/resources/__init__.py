@@ -44,15 +44,10 @@ from spark_core.settings import Settings, no_settings
 from spark_core.settings.environment import environment_of
 from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
+from spark_core.spark.java import check_java, use_launched_java
 from spark_core.spark.placement import Work
-from spark_core.spark.session import (
-    Session,
-    check_java,
-    default_master,
-    is_started,
-    spark_config,
-    with_named_classes,
-)
+from spark_core.spark.remote import chosen_remote, require_connect
+from spark_core.spark.session import Session, default_master, is_started, spark_config
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -138,17 +133,21 @@ class SparkResource(LazyPySparkResource):
         """The session, waited for if need be.
 
         Raises:
-            SettingsError: If there is no Java that Spark can run on.
+            SettingsError: If there is no Java that Spark can run on, or no Spark Connect where the
+                settings name a server.
         """
         return self._start() if self._starting is None else self._starting.result()
 
     def _start(self) -> Session:
-        if not is_started():
+        if chosen_remote() is not None:
+            require_connect()
+        elif not is_started():
             check_java()
             if OUTPUT.kept_in is not None:
                 start_logged(self.spark_config, OUTPUT.kept_in)
+            use_launched_java(self.spark_config)
         # Spark itself keeps one session per process, whoever asks first.
-        session: Session = with_named_classes(super().spark_session)
+        session: Session = super().spark_session
         prepare_cluster(session, ship_package=self.ship_package)
         return session
 

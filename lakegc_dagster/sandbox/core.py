@@ -38,12 +38,14 @@ class Behaviour:
         hook: Called with an event (`pre-commit`, `pre-merge`, `pre-revert`, `pre-delete-branch`)
             and a branch; returns why an action of the repository refuses, or None. It runs in the
             server's thread, which holds the lock.
+        longest_login: Longest life of a token for an AWS identity.
     """
 
     uncommitted_page_rows: int | None = None
     while_dumping: Callable[[str], None] | None = None
     protected: tuple[str, ...] = ()
     hook: Callable[[str, str], str | None] | None = None
+    longest_login: timedelta = timedelta(days=14)
 
 
 @dataclass

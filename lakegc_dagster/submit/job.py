@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -31,12 +31,11 @@ from spark_core.phases import (
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
 from spark_core.spark import placement
-from spark_core.spark.private_doors import hadoop_configuration, running_java
-from spark_core.spark.session import check_java, submitted_configuration
+from spark_core.spark.java import check_java, running_java, submitted_properties
 from spark_core.upkeep import prune_own_tables
 
 if TYPE_CHECKING:
-    from spark_core.spark.session import Configuration, Session
+    from spark_core.spark.session import Session
 
 FAILED = 1
 
@@ -65,38 +64,38 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     shown = console.console()
     try:
         with phase(NOTHING_STARTED):
-            conf = configuration(pairs or {})
-            job = read_job(arguments, read_keys(conf))
+            properties, hadoop = configuration(pairs or {})
+            job = read_job(arguments, read_keys(properties, hadoop))
         _say(shown, job)
         # A mark that exists may have been swept in part.
         with phase(NOTHING_DELETED if job.mark else NOTHING_BY_THIS_SWEEP):
-            _collect(shown, job, lambda: _session(job, conf))
+            _collect(shown, job, lambda: _session(job, properties))
     except LakegcError as error:
         console.show_error(console.console(sys.stderr), error)
         return FAILED
     return 0
 
 
-def configuration(pairs: Mapping[str, str]) -> Configuration:
-    """Return Spark's configuration as `spark-submit` left it, with pairs put over it.
+def configuration(pairs: Mapping[str, str]) -> tuple[dict[str, str], Any]:
+    """Return the properties that `spark-submit` left, with pairs put over them, and Hadoop's.
 
     It starts Java if nobody has.
     """
     if running_java() is None and GATEWAY not in os.environ:
         check_java()
-    return submitted_configuration(pairs)
+    return submitted_properties(pairs)
 
 
-def read_keys(conf: Configuration) -> dict[str, str]:
+def read_keys(properties: Mapping[str, str], hadoop: Any) -> dict[str, str]:
     """Return the keys for the job: Hadoop's keys as the job would see them, and ours among Spark's.
 
     Hadoop's configuration files count as much as `spark.hadoop.` properties, as they do for the
     reference job; its built-in defaults do not.
 
     Args:
-        conf: Spark's configuration.
+        properties: Spark's.
+        hadoop: Hadoop's configuration, a Java object.
     """
-    hadoop = hadoop_configuration(conf)
     keys = {}
     for key, value in dict(hadoop.getValByRegex(_MEANT)).items():
         sources = [str(source) for source in hadoop.getPropertySources(key) or ()]
@@ -104,7 +103,7 @@ def read_keys(conf: Configuration) -> dict[str, str]:
             keys[str(key)] = str(value)
     own = {
         name: value
-        for name, value in conf.getAll()
+        for name, value in properties.items()
         if name.startswith(OWN) or name == "spark.master"
     }
     return keys | own
@@ -126,11 +125,10 @@ def _say(shown: Console, job: Job) -> None:
         shown.print(f"  ignored  {', '.join(keys)}: {reason}", markup=False, soft_wrap=True)
 
 
-def _session(job: Job, conf: Configuration) -> Session:
+def _session(job: Job, properties: Mapping[str, str]) -> Session:
     """Return the session that `spark-submit` configured, with what lakegc needs where unset."""
     # Instants are compared in UTC, whatever the cluster's time zone.
-    utc = {"spark.sql.session.timeZone": "UTC"}
-    return session_of(job.settings, {**dict(conf.getAll()), **utc})
+    return session_of(job.settings, {**properties, "spark.sql.session.timeZone": "UTC"})
 
 
 def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import Found, Question
 from spark_core.spark.class_archive import class_archive, objection
-from spark_core.spark.session import check_java, master_of, try_executors
+from spark_core.spark.java import check_java
+from spark_core.spark.remote import chosen_remote
+from spark_core.spark.session import master_of, try_executors
 
 
 def _java(_examination: Examination) -> Found:
     """Check Java, and whether it has an archive of Spark's classes, which makes a start faster."""
+    if chosen_remote() is not None:
+        return Found("none is needed: Spark is a server elsewhere")
     version, archive = check_java(), class_archive()
     if archive is None:
         return Found(f"{version}; there is no place for an archive of Spark's classes")

@@ -7,7 +7,6 @@ settings name, and only when a server is really asked.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import timedelta
@@ -20,6 +19,7 @@ from spark_core.errors import SettingsError
 from spark_core.run.options_and_defaults import RunOptions
 from spark_core.settings import file as settings_file
 from spark_core.settings import patterns
+from spark_core.settings.login import login
 from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings
 from spark_core.settings.sections import (
     DagsterSettings,
@@ -47,12 +47,15 @@ FILE_VARIABLE = "LAKEGC_CONFIG"
 _OPTIONS = {"executor_credentials": "carry_credentials"}
 
 # Settings that may be relative to the folder of the settings file.
-_PATHS = {"ca_certificate", "local_path", "gcs_service_account_file"}
+_PATHS = {
+    "ca_certificate",
+    "client_certificate",
+    "client_key",
+    "local_path",
+    "gcs_service_account_file",
+}
 
 _Table = TypeVar("_Table", bound=Section)
-
-# The same two names in TOML, INI, JSON and lakectl's own YAML.
-_CREDENTIAL = re.compile(r"\b(access_key_id|secret_access_key)[\"']?\s*[:=]\s*[\"']?([^\s\"',}]+)")
 
 
 class Settings(Section):
@@ -190,15 +193,16 @@ class Settings(Section):
         return self.model_copy(update={"repositories": tables})
 
     def server_options(self) -> ServerOptions:
-        """Return how to reach the server, with the keys.
+        """Return how to reach the server, with the keys, or where tokens come from.
 
         Raises:
-            SettingsError: If there are no keys.
+            SettingsError: If there is no way to log in.
         """
         from spark_core.lakefs import ServerOptions
 
         return ServerOptions(
-            **{**self._options(dict(self.server), ServerOptions), **self._credentials()}
+            **self._options(dict(self.server), ServerOptions),
+            **login(self.server, self._environment, self._path),
         )
 
     @property
@@ -209,19 +213,26 @@ class Settings(Section):
         return self.spark.master or default_master()
 
     @property
+    def spark_remote(self) -> str | None:
+        """The address of a Spark Connect server; None when the session has a master."""
+        from spark_core.spark.remote import chosen_remote
+
+        return self.spark.remote or (None if self.spark.master else chosen_remote())
+
+    @property
     def are_executors_chosen(self) -> bool:
-        """Whether executors do all work: `always`, or the master names another machine."""
-        return self.spark.always or not is_local(self.spark_master or "")
+        """Whether executors do all work: `always`, or they are on another machine."""
+        elsewhere = self.spark_remote is not None or not is_local(self.spark_master or "")
+        return self.spark.always or elsewhere
 
     def spark_config(self) -> dict[str, str]:
         """Return the properties of the Spark session."""
+        from spark_core.spark.remote import remote_config
         from spark_core.spark.session import spark_config
 
-        spark = self.spark
-        return spark_config(
-            master=self.spark_master,
-            extra=spark.config,
-        )
+        if self.spark_remote is not None:
+            return remote_config(self.spark_remote, self.spark.config)
+        return spark_config(master=self.spark_master, extra=self.spark.config)
 
     def store_options(self) -> StoreOptions:
         """Return how to reach the object store.
@@ -290,47 +301,6 @@ class Settings(Section):
         """Resolve a path of the settings; relative paths start at the settings file."""
         base = Path.cwd() if self._file is None else self._file.parent
         return (base / Path(text).expanduser()).resolve()
-
-    def _credentials(self) -> dict[str, str]:
-        server, env = self.server, self._environment
-        found = {
-            "access_key_id": env.get(server.access_key_id_env, ""),
-            "secret_access_key": env.get(server.secret_access_key_env, ""),
-        }
-        if any(found.values()) and not all(found.values()):
-            there, absent = server.access_key_id_env, server.secret_access_key_env
-            if not found["access_key_id"]:
-                there, absent = absent, there
-            raise SettingsError(f"{there} is set and {absent} is not", "Set both, or neither.")
-        return found if all(found.values()) else self._credentials_file()
-
-    def _credentials_file(self) -> dict[str, str]:
-        server = self.server
-        if server.credentials_file is None:
-            raise SettingsError(
-                f"no keys for {server.endpoint}: {server.access_key_id_env} and "
-                f"{server.secret_access_key_env} are not set, and [server] names no "
-                "credentials_file",
-                'Set both variables, or write credentials_file = "~/.lakectl.yaml".',
-            )
-        path = self._path(server.credentials_file)
-        try:
-            pairs = _CREDENTIAL.findall(path.read_text())
-        except (OSError, UnicodeDecodeError) as problem:
-            # The decoder's own words quote the file's bytes.
-            reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
-            raise SettingsError(
-                f"the credentials_file {path} cannot be read ({reason})",
-                f"Mend it, or set {server.access_key_id_env} and {server.secret_access_key_env}.",
-            ) from None
-        names = sorted(name for name, _ in pairs)
-        if names != ["access_key_id", "secret_access_key"]:
-            raise SettingsError(
-                f"the credentials_file {path} has {names.count('access_key_id')} access_key_id and "
-                f"{names.count('secret_access_key')} secret_access_key, wanted one of each",
-                "Keep the keys of one user in it.",
-            )
-        return dict(pairs)
 
     def _refuse_unsafe_age(self, repository_id: str, merged: RepositorySettings) -> None:
         if merged.allow_unsafe_min_age and repository_id not in self.throwaway_repositories:

@@ -40,6 +40,8 @@ def examined(
     where = str(settings.file or "the environment")
     words = f"{where}: {repository_id}, mode {mode}"
     yield Finding(SETTINGS, "repository", passed=True, found=words)
+    # Whether there is a Java here matters by what they say of Spark.
+    settings.spark_config()
     store_options = settings.store_options()
     yield from examine(
         Examination(

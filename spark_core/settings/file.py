@@ -17,11 +17,12 @@ from spark_core.json_and_toml import read_json, read_toml
 
 PREFIX = "LAKEGC__"
 
-# Names that only ever hold secrets. Names in `..._env` and `..._file` say where a secret is.
+# Names that only ever hold secrets. Names in `..._env`, `..._file` and `..._command` say where a
+# secret is.
 _SECRET = re.compile(
     r"secret|password|passwd|token|account_?key|private_?key|^access_?key", re.IGNORECASE
 )
-_POINTER = re.compile(r"_(env|file)$")
+_POINTER = re.compile(r"_(env|file|command)$")
 
 # Settings that there were once, and what to do about them.
 _FORMER = {
@@ -213,7 +214,7 @@ def _refuse_secrets(source: Source) -> None:
                 "this file",
                 "Take the line out (and change the secret if others could read it), then set "
                 "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or "
-                "name a credentials_file.",
+                "name a credentials_file (for a token, a token_file or token_env).",
             )
 
 

@@ -29,6 +29,11 @@ Every value can be given in the environment, too, and wins there: `LAKEGC__SERVE
 A list or a table is given as JSON. The file may hold no secret; keys have variables and files of
 their own ([credentials](security.md#credentials)).
 
+lakegc logs in to the server with the key pair of the environment, if both its variables are set;
+else by the one way that `[server]` names: `credentials_file`, `token_env`, `token_file`,
+`token_command` or `aws_iam`. Two of these at once are refused. [Logging in](logging-in.md) shows
+each, and [networks](networks.md) what a proxy or an authority of your own needs.
+
 What belongs to a repository goes to `[defaults]`, or to `[repositories.NAME]`, which says only what
 differs. Each repository that is to be collected has that table; it may be empty. The name may be a
 pattern ([many repositories](operating.md#many-repositories)). For a server with several storages,
@@ -109,7 +114,7 @@ def _value(name: str, info: FieldInfo) -> str:
         kind = next(iter(get_args(annotation)), annotation)
     unit = name.rpartition("_")[2]
     kinds = {bool: "`true` or `false`", str: "text", int: "whole number", float: "number"}
-    kinds |= {dict: "table of texts", list: "list of names"}
+    kinds |= {dict: "table of texts", list: "list of texts"}
     bounds = [
         f"{words} {getattr(each, key):g}"
         for each in info.metadata

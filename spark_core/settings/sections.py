@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
 _HOST = re.compile(r"[0-9A-Za-z._-]+")
+# The ways to log in that the table may name; one of them at most.
+LOGINS = ("credentials_file", "token_env", "token_file", "token_command", "aws_iam")
 _KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
 _SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 
@@ -64,9 +74,20 @@ class ServerSettings(Section):
         endpoint: URL of the server, with or without `/api/v1`.
         access_key_id_env: Name of the environment variable with the key id.
         secret_access_key_env: Name of the environment variable with its secret.
-        credentials_file: File with `access_key_id` and `secret_access_key`
-            (TOML, INI, JSON, or lakectl's own); used when the variables are not set.
+        credentials_file: `~/.lakectl.yaml`, or another YAML, JSON, TOML or INI file with one
+            `access_key_id` and one `secret_access_key`.
+        token_env: Name of an environment variable with a bearer token.
+        token_file: File with a bearer token, read for each call.
+        token_command: Program and arguments that print a bearer token; asked again before it ends
+            (if it is a JWT that says so), and when the server refuses it.
+        aws_iam: Log in as the AWS identity of this machine, as a rule a role (lakeFS Enterprise and
+            Cloud).
+        aws_iam_login_minutes: How long such a log-in is to last; it is renewed before it ends.
+        aws_iam_headers: What the identity's question is signed with; left out,
+            `X-LakeFS-Server-ID` and the server's host.
         ca_certificate: File with certificates to trust instead of the system's.
+        client_certificate: File with the certificate for a server that demands one of its clients.
+        client_key: File with its key; left out, in the same file.
         connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one answer; a page of prepare_uncommitted works for a minute.
         prepare_deadline_seconds: For a task that the server prepares, altogether.
@@ -78,13 +99,28 @@ class ServerSettings(Section):
     access_key_id_env: str = _KEY_VARIABLE
     secret_access_key_env: str = _SECRET_VARIABLE
     credentials_file: str | None = None
+    token_env: str | None = None
+    token_file: str | None = None
+    token_command: list[str] = Field(default_factory=list)
+    aws_iam: bool = False
+    aws_iam_login_minutes: float = Field(default=60, ge=1, le=7 * 1440)
+    aws_iam_headers: dict[str, str] = Field(default_factory=dict)
     ca_certificate: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
     connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     prepare_deadline_seconds: float = Field(default=1200, gt=0, le=7 * 86_400)
     longest_outage_seconds: float = Field(default=60, ge=0, le=86_400)
 
     _endpoint = field_validator("endpoint")(plain_url)
+
+    @model_validator(mode="after")
+    def _one_way_to_log_in(self) -> Self:
+        named = [way for way in LOGINS if getattr(self, way)]
+        if len(named) > 1:
+            raise ValueError(f"one way to log in, and there are {' and '.join(named)}")
+        return self
 
 
 class StorageSettings(Section):
@@ -151,18 +187,35 @@ class SparkSettings(Section):
 
     Attributes:
         master: Spark master; left out, `local[*]`, and under `spark-submit` what that was given.
+        remote: Address of a Spark Connect server (`sc://host:15002`) instead of a master; left out,
+            what the variable `SPARK_REMOTE` says. An address with a token belongs into the
+            environment (`LAKEGC__SPARK__REMOTE`).
         ship_package: Send lakegc's own code to the executors; else they must have this very version
             installed.
         always: Let Spark do all the work, however little there is; else lakegc's own process does
-            what is done before Spark would have started. Where `master` names other machines, Spark
-            does it all anyway.
+            what is done before Spark would have started. Where `master` names other machines, or
+            with `remote`, Spark does it all anyway.
         config: Spark properties; they win over lakegc's own.
     """
 
     master: str | None = None
+    remote: str | None = None
     ship_package: bool = True
     always: bool = False
     config: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("remote")
+    @classmethod
+    def _is_an_address(cls, remote: str | None) -> str | None:
+        if remote is not None and not remote.startswith("sc://"):
+            raise ValueError("the address of a Spark Connect server, like sc://host:15002")
+        return remote
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> SparkSettings:
+        if self.remote is not None and self.master is not None:
+            raise ValueError("either master or remote: a Spark Connect server has its own master")
+        return self
 
 
 class DagsterSettings(Section):

@@ -23,10 +23,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark import __version__ as pyspark_version
+import pyspark
 
 from spark_core.errors import SettingsError
-from spark_core.spark.private_doors import spark_home
 
 _RELEASE = re.compile(r'^JAVA_RUNTIME_VERSION="?([^"\n]+)', re.MULTILINE)
 # The characters that Java takes in a path of this option, and Spark's scripts in a word.
@@ -133,6 +132,11 @@ def find_java() -> Path | None:
     return Path(found) if found and Path(found).exists() else None
 
 
+def spark_home() -> Path:
+    """Return the folder of the Spark whose scripts would be started."""
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
 def class_archive() -> ClassArchive | None:
     """Find the archive of the Java and the Spark that would be started.
 
@@ -155,7 +159,7 @@ def class_archive() -> ClassArchive | None:
     with suppress(OSError):
         for jar in sorted((home / "jars").iterdir()):
             content.update(f"{jar.name} {_identity(jar)}\n".encode())
-    name = f"spark-{pyspark_version}-java-{version}-{content.hexdigest()[:12]}-{place}"
+    name = f"spark-{pyspark.__version__}-java-{version}-{content.hexdigest()[:12]}-{place}"
     directory = cache / "lakegc"
     if not _PLAIN.fullmatch(str(directory / name)):
         return None

@@ -12,18 +12,20 @@ import hashlib
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_core import __version__
 from spark_core.errors import SettingsError
 from spark_core.site import SITE
+from spark_core.spark.remote import is_remote
 from spark_core.spark.session import SPARK_FAILURES, cores, runs_here
 
 _PACKAGE = "spark_core"
@@ -48,6 +50,7 @@ class PythonProcess:
         missing: The module that could not be imported, empty when all could.
         place: Where the package was imported from.
         fingerprint: Digest of the package's sources, as imported.
+        offline: Why it can reach no other machine, empty when nothing forbids it.
     """
 
     host: str
@@ -56,6 +59,7 @@ class PythonProcess:
     missing: str
     place: str
     fingerprint: str
+    offline: str
 
 
 def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
@@ -69,23 +73,28 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
             installed.
 
     Raises:
-        SettingsError: If the executors cannot run what the driver runs, or the session is a Spark
-            Connect one.
+        SettingsError: If the executors cannot run what the driver runs, or reach no store.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise SettingsError(
-            "this is a Spark Connect session: it has no way to add files, which lakegc needs",
-            "Use a classic session: spark-submit, or a cluster with dedicated (single-user) "
-            "access.",
-        )
-    context = spark.sparkContext
-    if runs_here(spark) or context.applicationId in _prepared:
+    if runs_here(spark):
+        return
+    remote: Any = spark  # a session of Spark Connect has other attributes
+    application = remote.session_id if is_remote(spark) else spark.sparkContext.applicationId
+    if application in _prepared:
         return
     sources = package_sources()
     if ship_package:
-        context.addPyFile(str(write_archive(sources)))
-    require_same_package(probe_executors(spark), fingerprint(sources), ship_package=ship_package)
-    _prepared.add(context.applicationId)
+        _ship(spark, str(write_archive(sources)))
+    executors = probe_executors(spark)
+    require_same_package(executors, fingerprint(sources), ship_package=ship_package)
+    require_network(executors)
+    _prepared.add(application)
+
+
+def _ship(spark: SparkSession, archive: str) -> None:
+    if is_remote(spark):
+        spark.addArtifacts(archive, pyfile=True)
+    else:
+        spark.sparkContext.addPyFile(archive)
 
 
 def package_sources() -> Sources:
@@ -130,18 +139,32 @@ def probe_executors(spark: SparkSession) -> list[PythonProcess]:
     Raises:
         SettingsError: If their Python cannot even start, or is another version than the driver's.
     """
-    context = spark.sparkContext
     count = max(1, cores(spark))
-    describe_self = _self_description(_ENTRANCES)
-
-    def describe(_numbers: Iterable[int]) -> Iterator[tuple[str, ...]]:
-        yield describe_self()
-
+    columns = [column.name for column in fields(PythonProcess)]
+    described = spark.range(0, count, 1, count).mapInArrow(
+        _describing(_self_description(_ENTRANCES), columns),
+        ", ".join(f"{column} string" for column in columns),
+    )
     try:
-        found = context.parallelize(range(count), count).mapPartitions(describe).collect()
+        found = described.collect()
     except SPARK_FAILURES as failure:
         raise _unusable(str(failure)) from failure
-    return [PythonProcess(*described) for described in sorted(set(found))]
+    return [PythonProcess(*row) for row in sorted({tuple(row) for row in found})]
+
+
+def _describing(
+    describe_self: Callable[[], tuple[str, ...]], columns: Sequence[str]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the task of a probe, which travels by value."""
+
+    def describe(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for _ in numbers:
+            values = [[value] for value in describe_self()]
+            yield pa.RecordBatch.from_arrays([pa.array(each) for each in values], columns)
+
+    return describe
 
 
 def _unusable(text: str) -> SettingsError:
@@ -156,14 +179,15 @@ def _unusable(text: str) -> SettingsError:
     reason = (telling[-1] if telling else lines[0] if lines else "no word")[:500]
     return SettingsError(
         f"the executors of the Spark cluster cannot run Python tasks ({reason})",
-        "They need the driver's Python version: set PYSPARK_PYTHON (or spark.pyspark.python) to an "
-        "interpreter that "
-        f"exists on every machine. {SITE}/clusters.html shows how.",
+        "They need the driver's Python version, pandas and pyarrow: set PYSPARK_PYTHON (or "
+        "spark.pyspark.python) to an interpreter that exists on every machine. "
+        f"{SITE}/clusters.html shows how.",
     )
 
 
 def _self_description(entrances: tuple[str, ...]) -> Callable[[], tuple[str, ...]]:
     """Return a function that travels by value: where it runs, this package may not exist."""
+    why_offline = _network_description()
 
     def describe() -> tuple[str, ...]:
         import hashlib
@@ -193,7 +217,27 @@ def _self_description(entrances: tuple[str, ...]) -> Callable[[], tuple[str, ...
             for name, source in sorted(sources):
                 digest.update(f"{name} {len(source)} ".encode() + source)
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return platform.node(), version, sys.executable, missing, place, digest.hexdigest()
+        found = (platform.node(), version, sys.executable, missing, place, digest.hexdigest())
+        return (*found, why_offline())
+
+    return describe
+
+
+def _network_description() -> Callable[[], str]:
+    """Return a function that travels by value: why its process reaches no other machine."""
+
+    def describe() -> str:
+        import socket
+
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+                # An address for documents: this looks for a way there, and sends nothing.
+                silent.connect(("192.0.2.1", 9))
+        except OSError as failure:
+            alone = all(name.startswith("lo") for _, name in socket.if_nameindex())
+            # Machines without a way to there may still have one to the store.
+            return str(failure) if alone or isinstance(failure, PermissionError) else ""
+        return ""
 
     return describe
 
@@ -237,4 +281,23 @@ def require_same_package(
                 "imports it from "
                 f"{there.place}, and its sources differ): they could decide otherwise",
                 "Set ship_package = true in [spark], or install the driver's version there.",
+            )
+
+
+def require_network(executors: Sequence[PythonProcess]) -> None:
+    """Refuse executors whose Python can reach no other machine, and so no store.
+
+    Args:
+        executors: Their descriptions.
+
+    Raises:
+        SettingsError: Names a machine, and the compute that serves.
+    """
+    for there in executors:
+        if there.offline:
+            raise SettingsError(
+                f"the Python of the Spark executors may not use the network ({there.offline}, on "
+                f"{there.host}), and lakegc reaches the object store from there",
+                "Use compute that lets it: on Databricks a cluster with dedicated or standard "
+                "access instead of serverless compute, elsewhere executors with a network.",
             )

@@ -28,9 +28,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_core.errors import IncompleteReadError
-from spark_core.schemas import spark_type
 from spark_core.spark import placement
 from spark_core.spark.session import cores, master_of, surfacing_errors
 from spark_core.spark.tasks import interleaved, numbers_of_tasks, run_tasks
@@ -55,6 +55,13 @@ _PACKED = pa.schema(
         pa.field("bucket", pa.int32(), nullable=False),
         pa.field("kind", pa.int32(), nullable=False),
         pa.field("packed", pa.binary(), nullable=False),
+    ]
+)
+_PACKED_IN_SPARK = StructType(
+    [
+        StructField("bucket", IntegerType(), nullable=False),
+        StructField("kind", IntegerType(), nullable=False),
+        StructField("packed", BinaryType(), nullable=False),
     ]
 )
 # Kinds of what kernels send on: a receipt, which is in no bucket, or rows. And what is in no bucket
@@ -133,7 +140,7 @@ class Source(Generic[Task]):
     def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
         """Let executors read the rows, and pack those of each bucket together."""
         return numbers_of_tasks(spark, len(self.tasks)).mapInArrow(
-            partial(_pack_tasks, self, buckets, kind), spark_type(_PACKED)
+            partial(_pack_tasks, self, buckets, kind), _PACKED_IN_SPARK
         )
 
 
@@ -189,7 +196,12 @@ class JoinedSource:
     def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
         """Do what `Source.packed` does."""
         packed = [source.packed(spark, buckets, kind) for source in self.sources if source.rows]
-        return reduce(DataFrame.unionByName, packed)
+        return _together(packed)
+
+
+def _together(frames: Sequence[DataFrame]) -> DataFrame:
+    # Frames of Spark Connect are of another class, so that their own method is called.
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 AnySource: TypeAlias = "Source[Any] | JoinedSource"
@@ -290,7 +302,6 @@ class Exchange(Generic[Receipt, Written]):
 
     def _run_on(self, spark: SparkSession) -> tuple[list[Receipt], list[Written]]:
         buckets = _buckets_for(self.rows, at_once=cores(spark))
-        columns = spark_type(_PACKED)
         schemas = {name: source.schema for name, source in self.sources.items()}
         packed = [
             source.packed(spark, buckets, kind)
@@ -301,16 +312,16 @@ class Exchange(Generic[Receipt, Written]):
         placement.hand_out(2 * buckets, master_of(spark))
         with _in_one_job(spark), surfacing_errors():
             met = (
-                reduce(DataFrame.unionByName, packed)
+                _together(packed)
                 .repartition(buckets, "bucket")
                 .mapInArrow(
                     partial(_meet, schemas, self.kernel, self.schema, _MOST_ROWS_OF_A_KERNEL),
-                    columns,
+                    _PACKED_IN_SPARK,
                 )
             )
             rows = (
                 met.repartition(buckets, "bucket")
-                .mapInArrow(partial(_work, self.schema, self.work), columns)
+                .mapInArrow(partial(_work, self.schema, self.work), _PACKED_IN_SPARK)
                 .collect()
             )
         found: dict[int, list[Any]] = {_RECEIPT: [], _ROWS: [], _TALLY: []}

@@ -4,48 +4,35 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_core import errors
 from spark_core.errors import LakegcError, SettingsError
-from spark_core.spark.class_archive import class_archive, find_java
+from spark_core.spark import remote
+from spark_core.spark.class_archive import class_archive, spark_home
+from spark_core.spark.java import use_launched_java
 from spark_core.spark.placement import is_local
-from spark_core.spark.private_doors import name_classes, spark_home, start_java
 
 # The names by which other rooms speak of what they pass on. `Spark` gives the session.
 Session: TypeAlias = SparkSession
 Spark: TypeAlias = Callable[[], Session]
-Configuration: TypeAlias = SparkConf
 
 # What Spark raises where no error of lakegc is behind it; see `surfacing_errors`.
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
-
-MIN_JAVA = 17
-
 
 # Set by `spark-submit` for the Python programs that it starts: Java already runs.
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 # Options for the driver's Java. If two contradict each other, it takes the last.
 _FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
-_NAMED_CLASSES = (
-    *(
-        f"org.apache.spark.api.python.{name}"
-        for name in ("PythonRDD", "PythonUtils", "SimplePythonFunction")
-    ),
-    "org.apache.spark.sql.api.python.PythonSQLUtils",
-)
 _DAEMON = "spark_core.spark.spark_daemon"
 # Java's second compiler costs as much as it gains up to joins of 20 million objects
 # (docs/performance.md).
@@ -59,21 +46,24 @@ _JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_S
 
 # Rows that executors are tried with.
 _TRIED = 8
-
-_JAVA_VERSION = re.compile(r'version "(\d+)')
+_MORE_THAN_CORES = 100_000
 
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
 _RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
 
 
 def master_of(spark: SparkSession) -> str:
-    """Return the master of a session."""
-    return spark.sparkContext.master or ""
+    """Return the master of a session; of one on a server elsewhere, whatever it has, its name."""
+    return remote.NAME if remote.is_remote(spark) else spark.sparkContext.master or ""
 
 
 def cores(spark: SparkSession) -> int:
     """Return how many tasks of a session run at once."""
-    return spark.sparkContext.defaultParallelism
+    if not remote.is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    # Spark cuts a range into as many parts if it is not told how many.
+    parts = spark.range(_MORE_THAN_CORES).selectExpr("spark_partition_id() AS part")
+    return parts.distinct().count()
 
 
 def runs_here(spark: SparkSession) -> bool:
@@ -82,8 +72,12 @@ def runs_here(spark: SparkSession) -> bool:
 
 
 def speculates(spark: SparkSession) -> bool:
-    """Say whether Spark may run a slow task a second time beside the first."""
-    return str(spark.conf.get("spark.speculation", "false")).strip().lower() == "true"
+    """Say whether Spark may run a slow task a second time beside the first, or does not tell."""
+    try:
+        chosen = spark.conf.get("spark.speculation", "false")
+    except PySparkException:
+        return True
+    return str(chosen).strip().lower() != "false"
 
 
 def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
@@ -98,6 +92,9 @@ def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
     """
     if runs_here(spark):
         return False
+    if remote.is_remote(spark):
+        # A server does not tell whether it ran a stage again.
+        return True
     return was_retried or speculates(spark) or _ran_anything_again(spark)
 
 
@@ -215,46 +212,17 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
     Args:
         properties: The result of `spark_config`.
     """
+    if remote.chosen_remote() is None:
+        use_launched_java(properties)
     builder = SparkSession.builder
     for name, value in properties.items():
         builder = builder.config(name, value)
-    return with_named_classes(builder.getOrCreate())
+    return builder.getOrCreate()
 
 
 def is_started() -> bool:
     """Say whether this thread has a session already."""
     return SparkSession.getActiveSession() is not None
-
-
-def launch_java(properties: Mapping[str, str], output: int) -> None:
-    """Start the Java process of this Python process, with Spark's properties; no session is made.
-
-    Args:
-        properties: The result of `spark_config`.
-        output: Descriptor that gets all its lines.
-
-    Raises:
-        RuntimeError: If it ends before it serves.
-    """
-    conf = SparkConf(loadDefaults=False)
-    for name, value in properties.items():
-        conf.set(name, value)
-    launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
-    # A context would start the session.
-    start_java(launch(conf, {"stdout": output, "stderr": output}), conf)
-
-
-def submitted_configuration(pairs: Mapping[str, str]) -> Configuration:
-    """Return Spark's configuration as `spark-submit` left it, with pairs put over it.
-
-    It starts Java if nobody has.
-    """
-    # Without Java a SparkConf knows no file and no `--conf`.
-    start_java()
-    conf = SparkConf()
-    for name, value in pairs.items():
-        conf.set(name, value)
-    return conf
 
 
 def try_executors(start: Callable[[], Session]) -> Session:
@@ -287,49 +255,6 @@ def try_executors(start: Callable[[], Session]) -> Session:
 
 def _echo(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
-
-
-def with_named_classes(session: SparkSession) -> SparkSession:
-    """Tell Java the packages of the classes that Spark's Python asks for at each column and task.
-
-    Without this, a class that is named alone is looked for in some 300 jars, for each package that
-    comes before its own.
-    """
-    name_classes(session, _NAMED_CLASSES)
-    return session
-
-
-def check_java() -> str:
-    """Return the version line of the Java that Spark will start.
-
-    Raises:
-        SettingsError: If there is no Java, or one older than 17.
-    """
-    java = find_java()
-    advice = (
-        f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install "
-        "openjdk-17-jre-headless`; "
-        "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c "
-        "\"import jdk; print(jdk.install('17'))\"`) "
-        "and set JAVA_HOME to its folder."
-    )
-    if java is None:
-        home = os.environ.get("JAVA_HOME")
-        where = (
-            f"JAVA_HOME is {home!r}, and there is no bin/java in it"
-            if home
-            else "no `java` is on the PATH"
-        )
-        raise SettingsError(f"Java: {where}. {advice}")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    # A Java that takes options from its environment prints them on their own lines, before the
-    # version.
-    lines = (answer.stderr + answer.stdout).splitlines() or [""]
-    line = next((each for each in lines if _JAVA_VERSION.search(each)), lines[0])
-    version = _JAVA_VERSION.search(line)
-    if answer.returncode != 0 or version is None or int(version[1]) < MIN_JAVA:
-        raise SettingsError(f"Java: {java} answers {line!r}. {advice}")
-    return line
 
 
 @contextmanager

@@ -9,8 +9,7 @@ import gc
 import sys
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
-
-from pyspark.daemon import manager
+from runpy import run_module
 
 # The modules where tasks enter the engine, and those Spark imports for a task on Arrow batches.
 ENTRANCES = (
@@ -41,4 +40,5 @@ if __name__ == "__main__":
     # Spark reads the port from standard output.
     with redirect_stdout(sys.stderr):
         import_ahead()
-    manager()
+    # The name that `spark.python.daemon.module` has by itself.
+    run_module("pyspark.daemon", run_name="__main__")

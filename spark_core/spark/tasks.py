@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_core.errors import IncompleteReadError
-from spark_core.schemas import spark_type
 from spark_core.spark import placement
 from spark_core.spark.session import cores, master_of, surfacing_errors
 
@@ -36,6 +36,7 @@ _OBJECTS_OF_A_TASK = 1_000
 _MOST_OF_A_TASK = 100_000
 
 _RECEIPT = pa.schema([pa.field("receipt", pa.binary(), nullable=False)])
+_RECEIPT_IN_SPARK = StructType([StructField("receipt", BinaryType(), nullable=False)])
 
 
 def numbers_of_tasks(spark: SparkSession, count: int) -> DataFrame:
@@ -122,7 +123,7 @@ def _collected(
     frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> list[Any]:
     with surfacing_errors():
-        rows = frame.mapInArrow(task, spark_type(_RECEIPT)).collect()
+        rows = frame.mapInArrow(task, _RECEIPT_IN_SPARK).collect()
     # Our own tasks wrote the receipts.
     return [pickle.loads(row["receipt"]) for row in rows]  # noqa: S301 - see above
 

@@ -1,12 +1,15 @@
 """Whether the Dagster that is installed still has what lakegc uses behind its public interface."""
 
+import re
+import subprocess
+import sys
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
 
+ROOT = Path(__file__).parents[2]
 CLOSED = (
     f"Dagster {dg.__version__} has no {{}} any more: find another way in "
     "lakegc_dagster/private_doors.py"
@@ -16,21 +19,7 @@ CLOSED = (
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("dagster._cli.proxy_server_manager", "ProxyServerManager"),
         ("dagster._core.errors", "DagsterUserCodeProcessError"),
-        ("dagster._core.instance", "InstanceRef"),
-        ("dagster._core.remote_origin", "ManagedGrpcPythonEnvCodeLocationOrigin"),
-        ("dagster._core.remote_origin", "RemoteRepositoryOrigin"),
-        ("dagster._core.storage.tags", "AUTO_MATERIALIZE_TAG"),
-        ("dagster._core.storage.tags", "AUTOMATION_CONDITION_TAG"),
-        ("dagster._core.storage.tags", "BACKFILL_ID_TAG"),
-        ("dagster._core.storage.tags", "REPOSITORY_LABEL_TAG"),
-        ("dagster._core.storage.tags", "SCHEDULE_NAME_TAG"),
-        ("dagster._core.storage.tags", "SENSOR_NAME_TAG"),
-        ("dagster._core.types.loadable_target_origin", "LoadableTargetOrigin"),
-        ("dagster._core.workspace.context", "WorkspaceProcessContext"),
-        ("dagster._core.workspace.load_target", "WorkspaceFileTarget"),
-        ("dagster_webserver.app", "create_app_from_workspace_process_context"),
         ("dagster._core.storage.noop_compute_log_manager", "NoOpComputeLogManager"),
     ],
 )
@@ -42,10 +31,26 @@ def test_the_private_class_is_still_where_it_was(module, name):
     assert found is not None, CLOSED.format(f"{module}.{name}")
 
 
-def test_the_daemon_is_still_a_module_that_runs():
+def test_no_other_private_name_of_dagster_is_used():
+    used = {
+        (path.name, found)
+        for package in ("lakegc_dagster", "spark_core")
+        for path in (ROOT / package).rglob("*.py")
+        for found in re.findall(r"\bdagster(?:_\w+)?(?:\.\w+)*\._[\w.]+", path.read_text())
+    }
+    assert used == {
+        ("private_doors.py", "dagster._core.errors"),
+        ("private_doors.py", "dagster._core.storage.noop_compute_log_manager"),
+    }
+
+
+def test_the_daemon_is_still_what_a_script_of_that_name_runs():
     from lakegc_dagster.private_doors import DAEMON
 
-    assert find_spec(f"{DAEMON}.__main__") is not None, CLOSED.format(f"{DAEMON}.__main__")
+    done = subprocess.run(
+        [sys.executable, *DAEMON, "run", "--help"], capture_output=True, text=True, check=False
+    )
+    assert "--workspace" in done.stdout, CLOSED.format("script dagster-daemon")
 
 
 def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_path):
@@ -55,10 +60,10 @@ def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_pat
     with instance_without_log_files(tmp_path) as instance:
         found = type(instance.compute_log_manager)
         assert (found.__module__, found.__name__) == tuple(NO_LOG_FILES.values()), CLOSED.format(
-            "overrides of compute_logs in InstanceRef.from_dir"
+            "compute_logs in DagsterInstance.from_config"
         )
         assert not instance.telemetry_enabled, CLOSED.format(
-            "DagsterInstance.from_ref that reads the home's own dagster.yaml"
+            "DagsterInstance.from_config that reads the home's own dagster.yaml"
         )
 
 
@@ -131,16 +136,43 @@ def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():
     assert ended.event_specific_data.error == shown
 
 
-def test_code_servers_that_run_already_are_passed_on(tmp_path):
-    from lakegc_dagster.private_doors import code_servers, instance_without_log_files
+def test_where_dagster_has_no_class_for_it_what_runs_print_goes_to_files(tmp_path, monkeypatch):
+    from lakegc_dagster.private_doors import NO_LOG_FILES, instance_without_log_files
 
-    server = {"host": "127.0.0.1", "port": 4266, "location_name": "lakegc"}
-    workspace = tmp_path / "workspace.yaml"
-    workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
-    with (
-        instance_without_log_files(tmp_path) as instance,
-        code_servers(instance, workspace) as started,
-    ):
-        assert list(started) == [{"grpc_server": server}], CLOSED.format(
-            "ProxyServerManager.get_code_server_specs"
-        )
+    (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    monkeypatch.setitem(NO_LOG_FILES, "module", "dagster.there_is_no_such_module")
+    with instance_without_log_files(tmp_path) as instance:
+        assert "NoOp" not in type(instance.compute_log_manager).__name__
+
+
+def test_where_dagster_does_not_know_the_form_of_an_origin_runs_have_none(monkeypatch):
+    from lakegc_dagster.private_doors import as_runs_of
+
+    def unknown(_form):
+        raise ValueError("no class of that name")
+
+    monkeypatch.setattr(dg, "deserialize_value", unknown)
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert as_runs_of(instance, "idle", module="some.module", location="here") == {}
+        made = idle.execute_in_process(instance=instance)
+        assert instance.get_run_by_id(made.run_id).remote_job_origin is None
+
+
+def test_the_form_of_an_origin_is_the_one_that_dagster_stores():
+    from dagster._core.remote_origin import (
+        ManagedGrpcPythonEnvCodeLocationOrigin,
+        RemoteRepositoryOrigin,
+    )
+    from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+    from lakegc_dagster.private_doors import as_runs_of
+
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name="some.module")
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, "here")
+    repository = RemoteRepositoryOrigin(location, "__repository__")
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = as_runs_of(instance, "idle", module="some.module", location="here")
+        made = idle.execute_in_process(instance=instance, tags=tags)
+        found = instance.get_run_by_id(made.run_id)
+    assert found.remote_job_origin == repository.get_job_origin("idle")
+    assert found.tags[".dagster/repository"] == repository.get_label()

@@ -48,7 +48,7 @@ def test_without_java_it_says_so_and_how_to_get_one(path, tmp_path):
     answer = _set_up(path, tmp_path)
     assert answer.returncode == 2
     assert (
-        "no `java` is on the PATH. Spark needs Java 17 or newer; nothing was set up."
+        "no `java` is on the PATH. Spark 4.3.0 needs Java 17 or newer; nothing was set up."
         in answer.stderr
     )
     assert "apt-get install openjdk-17-jre-headless" in answer.stderr
@@ -68,7 +68,7 @@ def test_a_java_that_is_too_old_is_shown_as_it_answers(path, tmp_path, line):
     _program(path, "java", f"echo '{line}' >&2")
     answer = _set_up(path, tmp_path)
     assert answer.returncode == 2
-    assert f"answers '{line}'. Spark needs Java 17 or newer" in answer.stderr
+    assert f"answers '{line}'. Spark 4.3.0 needs Java 17 or newer" in answer.stderr
 
 
 def test_without_a_fitting_python_it_says_so_and_how_to_get_one(path, tmp_path):
@@ -77,8 +77,8 @@ def test_without_a_fitting_python_it_says_so_and_how_to_get_one(path, tmp_path):
     answer = _set_up(path, tmp_path)
     assert answer.returncode == 2
     assert (
-        "none of python3.11, python3.12, python3 is a Python 3.11 or 3.12; nothing was set up"
-        in answer.stderr
+        "none of python3.11, python3.12, python3.13, python3 is a Python 3.11 to 3.13; nothing was "
+        "set up" in answer.stderr
     )
     assert not (tmp_path / "venv").exists()
 
@@ -88,7 +88,7 @@ def test_an_environment_of_another_python_is_left_alone(path, tmp_path):
     _program(tmp_path / "venv" / "bin", "python", "[ $1 = --version ] && echo Python 3.9.2; exit 1")
     answer = _set_up(path, tmp_path)
     assert answer.returncode == 2
-    assert "is Python 3.9.2, wanted 3.11 or 3.12; nothing was changed." in answer.stderr
+    assert "is Python 3.9.2, wanted 3.11 to 3.13; nothing was changed." in answer.stderr
 
 
 def test_every_dependency_has_one_pinned_version_and_no_address():

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from spark_core.model import RunKey
 from spark_core.spark.cluster import package_sources, write_archive
 from spark_core.storage import open_store
 from tests.support import golden
+from tests.support.connect_server import connect_server, is_wanted
 from tests.support.moto_s3 import moto_s3
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, RecordedServer
 from tests.support.small_spark import SHORT_LIVED_JAVA
@@ -26,6 +28,9 @@ from tests.support.spark_cluster import MASTER, SparkCluster
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 NAME = "s3-features"
+# A shipped package is compiled anew in each of the many Python workers, minutes for a few rows;
+# that its loops compile from a zip is tested beside them.
+NO_JIT = "1"
 AWS_SECRET = "driver+only/SECRET/of/the/store/000000000"
 
 SETTINGS = """
@@ -36,19 +41,7 @@ endpoint = "{server}"
 s3_endpoint = "{store}"
 allow_http = true
 max_retries = 1
-[spark]
-master = "{master}"
-[spark.config]
-"spark.sql.codegen.wholeStage" = "false"
-"spark.sql.codegen.factoryMode" = "NO_CODEGEN"
-"spark.buffer.pageSize" = "1m"
-"spark.python.sql.dataFrameDebugging.enabled" = "false"
-"spark.driver.extraJavaOptions" = "{java}"
-"spark.executor.extraJavaOptions" = "{java}"
-"spark.driver.maxResultSize" = "1m"
-"spark.eventLog.enabled" = "true"
-"spark.eventLog.compress" = "false"
-"spark.eventLog.dir" = "file://{directory}/events"
+{spark}
 [dagster]
 home = "{directory}/dagster"
 [repositories.{name}]
@@ -60,6 +53,18 @@ clock_margin_minutes = 0
 range_partitions = 2
 repository_cache_seconds = 0
 """
+
+SPARK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.buffer.pageSize": "1m",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.driver.extraJavaOptions": SHORT_LIVED_JAVA,
+    "spark.executor.extraJavaOptions": SHORT_LIVED_JAVA,
+    "spark.driver.maxResultSize": "1m",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+}
 
 SWEEP = """
 import sys
@@ -117,7 +122,7 @@ def swept(tmp_path_factory):
     cluster = SparkCluster.made_in(directory / "machines")
     (directory / "events").mkdir()
     root = golden.unpack(NAME, directory)
-    with moto_s3() as s3:
+    with _spark(directory, cluster) as spark, moto_s3() as s3:
         bucket = s3.bucket()
         with RecordedServer(NAME, root, storage_namespace=f"s3://{bucket}") as server:
             _fill(s3, bucket, root)
@@ -128,18 +133,15 @@ def swept(tmp_path_factory):
                     name=NAME,
                     server=server.endpoint,
                     store=s3.endpoint,
-                    master=MASTER,
+                    spark=spark,
                     directory=directory,
-                    java=SHORT_LIVED_JAVA,
                 )
             )
             key = str(RunKey.at(server.now + timedelta(minutes=1)))
             done = subprocess.run(
                 [sys.executable, "-c", SWEEP, str(settings), NAME, key],
                 env=cluster.environment(
-                    # A shipped package is compiled anew in each of the many Python workers, minutes
-                    # for a few rows; that its loops compile from a zip is tested beside them.
-                    NUMBA_DISABLE_JIT="1",
+                    NUMBA_DISABLE_JIT=NO_JIT,
                     AWS_ACCESS_KEY_ID="AKIADRIVERSENVIRONMENT",
                     AWS_SECRET_ACCESS_KEY=AWS_SECRET,
                     LAKEGC_ACCESS_KEY_ID=ACCESS_KEY_ID,
@@ -150,14 +152,21 @@ def swept(tmp_path_factory):
                 text=True,
                 check=False,
             )
-        return Played(
-            done.returncode,
-            done.stdout + done.stderr,
-            directory,
-            cluster,
-            before,
-            _keys(s3, bucket),
-        )
+        after = _keys(s3, bucket)
+    return Played(done.returncode, done.stdout + done.stderr, directory, cluster, before, after)
+
+
+@contextmanager
+def _spark(directory, cluster):
+    """The table `[spark]` of settings: the cluster's master, or a Connect server that has it."""
+    conf = {**SPARK, "spark.eventLog.dir": f"file://{directory}/events"}
+    if is_wanted():
+        log, env = directory / "spark.log", cluster.environment(NUMBA_DISABLE_JIT=NO_JIT)
+        with connect_server(log, master=MASTER, conf=conf, env=env) as address:
+            yield f'[spark]\nremote = "{address}"\n'
+        return
+    properties = "\n".join(f'"{name}" = "{value}"' for name, value in conf.items())
+    yield f'[spark]\nmaster = "{MASTER}"\n[spark.config]\n{properties}\n'
 
 
 @pytest.mark.deep
@@ -182,7 +191,7 @@ def test_two_executors_worked_and_they_worked_with_what_was_shipped(swept):
         if event["Event"] == "SparkListenerTaskEnd"
     ]
     assert {"0", "1"} <= set(tasks)
-    assert len(list((swept.cluster.home / "work").glob("app-*/*/lakegc-*.zip"))) >= 2
+    assert len(list((swept.cluster.home / "work").glob("app-*/**/lakegc-*.zip"))) >= 2
     # Without it they would have found nothing: `prepare_cluster` has compared what they import with
     # the driver's sources.
     assert swept.cluster.run(

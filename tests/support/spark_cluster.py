@@ -15,6 +15,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+import py4j
 import pyspark
 
 MASTER = "local-cluster[2,1,1024]"
@@ -88,8 +89,13 @@ def _bare_python(directory: Path) -> Path:
     """Make an interpreter that has every library of this one, but not the project."""
     packages = directory / "packages"
     packages.mkdir()
+    # The Spark that is imported may lie beside that of the environment.
+    imported = {Path(found.__file__).parent for found in (pyspark, py4j)}
+    for entry in imported:
+        (packages / entry.name).symlink_to(entry)
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(OWN_PACKAGES) and entry.suffix != ".pth":
+        own = entry.name.startswith(OWN_PACKAGES) or entry.suffix == ".pth"
+        if not own and not (packages / entry.name).exists():
             (packages / entry.name).symlink_to(entry)
     paths = (
         directory

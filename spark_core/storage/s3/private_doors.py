@@ -1,4 +1,4 @@
-"""Uses of botocore's private interface.
+"""Uses of botocore that its documents do not have, although all names are public.
 
 An upgrade may break any of these: `tests/spark_core/storage/test_private_doors.py` says which.
 """
@@ -6,6 +6,7 @@ An upgrade may break any of these: `tests/spark_core/storage/test_private_doors.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import boto3
@@ -81,5 +82,15 @@ def role_credentials(client: Callable[..., Any], source: Any, role: str, name: s
 def session_of(credentials: Any, region: str | None) -> boto3.Session:
     """Open a session with credentials that renew themselves."""
     core = botocore.session.get_session()
-    core._credentials = credentials  # noqa: SLF001 - there is no public way to hand them over
+    core.register_component("credential_provider", _Given(credentials))
     return boto3.Session(botocore_session=core, region_name=region)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a session asks for its credentials."""
+
+    credentials: Any
+
+    def load_credentials(self) -> Any:
+        return self.credentials

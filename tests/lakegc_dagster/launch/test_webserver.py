@@ -3,6 +3,8 @@
 import asyncio
 import json
 import signal
+import threading
+from queue import Queue
 from urllib.parse import urlencode
 
 import dagster as dg
@@ -14,7 +16,7 @@ from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import open_instance, prepare_home
 from lakegc_dagster.launch.request_guard import hosts_of
 from lakegc_dagster.launch.webserver import GuardedPages
-from lakegc_dagster.private_doors import pages
+from lakegc_dagster.private_doors import serve_pages
 
 KEY = dg.AssetKey("verdict")
 WIPE = """mutation { wipeAssets(assetPartitionRanges: [{assetKey: {path: ["verdict"]}}])
@@ -68,8 +70,22 @@ def served(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     workspace = home / "workspace.yaml"
     workspace.write_text("load_from: []\n")
-    with open_instance(home) as instance, pages(instance, workspace) as app:
+    made, ended = Queue(), threading.Event()
+
+    def serve(app):
+        made.put(app)
+        ended.wait()
+
+    with pytest.MonkeyPatch.context() as patch, open_instance(home) as instance:
+        patch.setenv("DAGSTER_HOME", str(home))
+        # Only a main thread may.
+        patch.setattr(signal, "signal", lambda *_: None)
+        serving = threading.Thread(target=serve_pages, args=(workspace, serve))
+        serving.start()
+        app = made.get(timeout=60)
         yield instance, app, GuardedPages(app, hosts_of("127.0.0.1", []))
+        ended.set()
+        serving.join()
 
 
 @pytest.fixture
@@ -226,7 +242,7 @@ def started(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
 
     def run(daemon, *words):
-        monkeypatch.setattr(webserver, "DAEMON", daemon)
+        monkeypatch.setattr(webserver, "DAEMON", ("-m", daemon))
         words = ["-w", str(workspace), "-p", "0", *words]
         return CliRunner().invoke(webserver.main, words)
 

@@ -27,12 +27,6 @@ class FakeSession:
     sparkContext = SimpleNamespace(master="local[2]", applicationId="app")  # noqa: N815 - Spark's name
 
 
-@pytest.fixture(autouse=True)
-def no_java(monkeypatch):
-    """Let nothing be said to the Java side of what stands for Spark."""
-    monkeypatch.setattr("lakegc_dagster.resources.with_named_classes", lambda session: session)
-
-
 @pytest.fixture
 def starting(monkeypatch):
     """Make Spark's start wait for an event.

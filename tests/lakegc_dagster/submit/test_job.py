@@ -223,7 +223,7 @@ def test_what_the_user_said_is_told_from_hadoops_own_defaults_and_sparks_copies(
         "spark.lakegc.defaults.flat": "true",
         "spark.executor.memory": "4g",
     }
-    found = read_keys(configuration(said))
+    found = read_keys(*configuration(said))
     # Hadoop has a default for the endpoint's style and for who gives credentials; nobody said
     # those.
     assert {key: text for key, text in found.items() if key != "spark.master"} == {

@@ -280,9 +280,11 @@ class TestKeys:
             ("", "0 access_key_id and 0 secret_access_key"),
             ("access_key_id = hush", "1 access_key_id and 0 secret_access_key"),
             (
-                "access_key_id = hush\nsecret_access_key = hush\n" * 2,
-                "2 access_key_id and 2 secret_access_key",
+                "[a]\naccess_key_id = hush\nsecret_access_key = hush\n[b]\naccess_key_id = hush",
+                "2 access_key_id and 1 secret_access_key",
             ),
+            ("access_key_id = hush\n" * 2, "has a name twice"),
+            ("- access_key_id: hush", "is no YAML, JSON, TOML or INI"),
         ):
             (tmp_path / "keys").write_text(text)
             with pytest.raises(SettingsError, match=counts) as raised:

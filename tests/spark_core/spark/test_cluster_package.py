@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from spark_core.spark.cluster import (
     PythonProcess,
     fingerprint,
     package_sources,
+    require_network,
     require_same_package,
     write_archive,
 )
@@ -33,6 +35,7 @@ _WHOLE = {
     "executable": "/opt/python",
     "missing": "",
     "place": "/x/lakegc.zip/y",
+    "offline": "",
 }
 
 
@@ -133,10 +136,41 @@ def test_on_a_local_master_nothing_is_sent_or_asked():
     )
 
 
-def test_a_connect_session_is_refused_before_anything_is_asked_of_it():
-    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(SettingsError, match=r"Spark Connect session"):
-        cluster.prepare_cluster(connect)
+def test_a_connect_session_gets_the_package_as_an_artifact_once(monkeypatch):
+    shipped = []
+
+    class Connect:
+        __module__ = "pyspark.sql.connect.session"
+        session_id = "1b"
+
+        def addArtifacts(self, path, *, pyfile):  # noqa: N802 - Spark's name
+            shipped.append((Path(path).name, pyfile))
+
+    monkeypatch.setattr(cluster, "probe_executors", lambda _: [_executor()])
+    monkeypatch.setattr(cluster, "_prepared", set())
+    for _ in range(2):
+        cluster.prepare_cluster(Connect())
+    assert shipped == [(f"lakegc-{__version__}.zip", True)]
+
+
+def test_executors_whose_python_may_not_use_the_network_are_refused_with_what_serves():
+    there = _executor(offline="[Errno 101] Network is unreachable")
+    require_network([_executor()])
+    with pytest.raises(SettingsError, match=r"may not use the network .*worker-3") as refused:
+        require_network([_executor(), there])
+    assert "dedicated or standard access instead of serverless" in str(refused.value)
+
+
+def test_a_process_without_a_network_says_so_and_one_with_a_network_does_not():
+    assert cluster._network_description()() == ""
+    alone = ["unshare", "--user", "--map-root-user", "--net"]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("unshare cannot take the network from a process here: run as root")
+    code = "from spark_core.spark import cluster; print(cluster._network_description()())"
+    done = subprocess.run(
+        [*alone, sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "Network is unreachable" in done.stdout
 
 
 def test_a_python_of_another_version_is_told_from_spark_s_long_answer():

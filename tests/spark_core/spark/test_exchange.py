@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.classic.dataframe import DataFrame
 
 from spark_core.errors import CorruptTableError, IncompleteReadError
 from spark_core.spark import exchange, placement
@@ -215,7 +214,8 @@ def _rows_of(batches):
 def test_rows_that_spark_loses_between_two_tasks_end_it(spark, monkeypatch, shuffle, lost, told):
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)
-    real, shuffles = DataFrame.repartition, []
+    frame = type(spark.range(1))
+    real, shuffles = frame.repartition, []
 
     def repartition(frame, *wanted):
         shuffles.append(wanted)
@@ -223,7 +223,7 @@ def test_rows_that_spark_loses_between_two_tasks_end_it(spark, monkeypatch, shuf
             frame = frame.where(f"NOT ({lost})")
         return real(frame, *wanted)
 
-    monkeypatch.setattr(DataFrame, "repartition", repartition)
+    monkeypatch.setattr(frame, "repartition", repartition)
     some = _hashes(random.Random(7), 1000)
     with pytest.raises(IncompleteReadError, match=told):
         _met(some[:600], some[300:], spark)

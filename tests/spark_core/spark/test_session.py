@@ -1,4 +1,4 @@
-"""Which Java Spark may start, with which options, and which parent its Python workers have."""
+"""With which options Java is started, and which parent its Python workers have."""
 
 import gc
 from pathlib import Path
@@ -6,11 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_core.errors import SettingsError
-from spark_core.spark import session as spark_session
 from spark_core.spark import spark_daemon
 from spark_core.spark.class_archive import class_archive
-from spark_core.spark.session import check_java, spark_config
+from spark_core.spark.session import spark_config
 
 IMPORTED_AHEAD = (
     "numba",
@@ -20,42 +18,6 @@ IMPORTED_AHEAD = (
     "spark_core.mark",
     "spark_core.sweep",
 )
-
-
-def _java(monkeypatch, home, *lines):
-    """A Java that answers these lines when it is asked for its version."""
-    java = home / "bin" / "java"
-    java.parent.mkdir()
-    said = "".join(f"echo '{line}' >&2\n" for line in lines)
-    java.write_text(f"#!/bin/sh\n{said}")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(home))
-
-
-def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_version(
-    monkeypatch, tmp_path
-):
-    version = 'openjdk version "21.0.4" 2024-07-16'
-    _java(
-        monkeypatch,
-        tmp_path,
-        "Picked up JAVA_TOOL_OPTIONS: -XX:MaxRAMPercentage=75",
-        version,
-        "OpenJDK Runtime",
-    )
-    assert check_java() == version
-
-
-@pytest.mark.parametrize(
-    "line", ['java version "1.8.0_402"', 'openjdk version "11.0.23"', "no version at all", ""]
-)
-def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(
-    line, monkeypatch, tmp_path
-):
-    _java(monkeypatch, tmp_path, line)
-    with pytest.raises(SettingsError, match="Spark needs Java 17 or newer") as refused:
-        check_java()
-    assert repr(line) in str(refused.value)
 
 
 FIRST, LAST = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
@@ -180,14 +142,3 @@ def test_a_library_that_is_missing_keeps_no_worker_from_starting(monkeypatch):
         spark_daemon.import_ahead()
     finally:
         gc.unfreeze()
-
-
-@pytest.mark.spark
-def test_the_classes_that_sparks_python_asks_for_are_found_by_their_packages(spark):
-    """An upgrade that moves one of them must be seen here: it would only cost time elsewhere."""
-    for name in spark_session._NAMED_CLASSES:
-        assert getattr(spark._jvm, name.rpartition(".")[2])._fqn == name
-        # A class, and not a package, which any name is that no class has.
-        assert (
-            type(java_class := getattr(spark._jvm, name.rpartition(".")[2])).__name__ == "JavaClass"
-        ), java_class

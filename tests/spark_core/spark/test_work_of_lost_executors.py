@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkException
 
-from spark_core.spark.session import may_be_at_work
+from spark_core.spark.session import may_be_at_work, speculates
 
 WHOLE = SimpleNamespace(currentAttemptId=0, numFailedTasks=0)
 
@@ -39,6 +40,20 @@ def test_attempts_and_copies_are_signs_and_on_one_machine_nothing_is():
     assert may_be_at_work(session(WHOLE, speculates="true"), was_retried=False)
     again = SimpleNamespace(currentAttemptId=1, numFailedTasks=1)
     assert not may_be_at_work(session(again, master="local[2]"), was_retried=True)
+
+
+def test_a_server_that_does_not_tell_what_it_ran_again_may_have_an_attempt_at_work():
+    class Connect:
+        __module__ = "pyspark.sql.connect.session"
+
+    assert may_be_at_work(Connect(), was_retried=False)
+
+
+def test_a_session_that_does_not_tell_whether_it_makes_copies_may_make_them():
+    def get(_name, _default):
+        raise PySparkException("[CONFIG_NOT_AVAILABLE]")
+
+    assert speculates(SimpleNamespace(conf=SimpleNamespace(get=get)))
 
 
 @pytest.mark.spark

@@ -1,0 +1,87 @@
+"""Spark Connect: a session whose Spark, with its Java, is a server elsewhere.
+
+Such a session has no context. What it cannot say is answered with care by whoever asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from spark_core.errors import SettingsError
+from spark_core.extras import installation
+
+# Where people name the master of other sessions; the address may hold a token.
+NAME = "Spark Connect"
+SCHEME = "sc://"
+
+# Spark takes the address from there if a session names none, and so nothing that shows a session's
+# properties shows a token.
+_ADDRESS = "SPARK_REMOTE"
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy", "all_proxy")
+_HOST_AND_PORT = re.compile(r"sc://(\[[^]]+\]|[^:/;]+)(?::(\d+))?(?=[/;]|$)")
+_PORT = 15002
+_CONNECT_SECONDS = 10
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Say whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def chosen_remote() -> str | None:
+    """Return the address of the server that this process's session is on; None: no server."""
+    return os.environ.get(_ADDRESS)
+
+
+def remote_config(address: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Let this process's session be on a Spark Connect server, and return its properties.
+
+    Args:
+        address: `sc://host:port/;parameters`.
+        extra: The operator's own properties; they win.
+    """
+    os.environ[_ADDRESS] = address
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        # The server cuts long texts at their end, and there the error of a task is named.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+        **(extra or {}),
+    }
+
+
+def require_connect() -> None:
+    """Refuse to begin without the libraries of Spark Connect, or a server that takes connections.
+
+    Spark itself would try an address for ten minutes.
+
+    Raises:
+        SettingsError: Names what is missing.
+    """
+    try:
+        import pyspark.sql.connect.session  # noqa: F401 - whether it can be imported
+    except ImportError as missing:
+        raise SettingsError(
+            f"[spark] remote needs the libraries of Spark Connect ({missing})",
+            f"Install them: {installation('connect')}.",
+        ) from missing
+    found = _HOST_AND_PORT.match(chosen_remote() or "")
+    if found is None or any(os.environ.get(name) for name in (*_PROXIES, *_upper(_PROXIES))):
+        return
+    host, port = found[1].strip("[]"), int(found[2] or _PORT)
+    try:
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
+    except OSError as failure:
+        raise SettingsError(
+            f"no Spark Connect server takes connections at {host}:{port} ({failure})",
+            "Look at [spark] remote in the settings, and whether the server runs.",
+        ) from failure
+
+
+def _upper(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.upper() for name in names)

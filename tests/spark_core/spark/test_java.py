@@ -1,0 +1,111 @@
+"""Which Java Spark may start, and what is read of its configuration before a session."""
+
+import inspect
+import subprocess
+import sys
+
+import pyspark
+import pytest
+
+from spark_core.errors import SettingsError
+from spark_core.spark import java
+from spark_core.spark.java import check_java
+
+
+def _java(monkeypatch, home, *lines):
+    """A Java that answers these lines when it is asked for its version."""
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    said = "".join(f"echo '{line}' >&2\n" for line in lines)
+    java.write_text(f"#!/bin/sh\n{said}")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+
+
+def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_version(
+    monkeypatch, tmp_path
+):
+    version = 'openjdk version "21.0.4" 2024-07-16'
+    _java(
+        monkeypatch,
+        tmp_path,
+        "Picked up JAVA_TOOL_OPTIONS: -XX:MaxRAMPercentage=75",
+        version,
+        "OpenJDK Runtime",
+    )
+    assert check_java() == version
+
+
+@pytest.mark.parametrize(
+    ("spark", "least", "line"),
+    [
+        ("4.0.0", 17, 'openjdk version "11.0.23"'),
+        ("4.3.0", 17, 'openjdk version "16.0.2"'),
+        ("4.3.0", 17, "no version at all"),
+        ("3.5.9", 11, 'java version "1.8.0_402"'),
+        ("3.5.9", 11, ""),
+    ],
+)
+def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(
+    spark, least, line, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(java, "pyspark_version", spark)
+    _java(monkeypatch, tmp_path, line)
+    with pytest.raises(SettingsError, match=f"Spark {spark} needs Java {least} or") as refused:
+        check_java()
+    assert repr(line) in str(refused.value)
+
+
+@pytest.mark.parametrize(("spark", "least"), [("3.5.0", 11), ("3.5.9", 11), ("4.0.0", 17)])
+def test_the_oldest_java_of_a_spark_is_taken(spark, least, monkeypatch, tmp_path):
+    monkeypatch.setattr(java, "pyspark_version", spark)
+    line = f'openjdk version "{least}.0.1"'
+    _java(monkeypatch, tmp_path, line)
+    assert check_java() == line
+
+
+@pytest.mark.spark
+def test_pyspark_still_starts_java_without_a_session_where_its_lines_are_wanted():
+    """The one name of Spark that its documents do not have."""
+    from pyspark import java_gateway
+
+    taken = inspect.signature(getattr(java_gateway, "launch_gateway", lambda: None)).parameters
+    assert {"conf", "popen_kwargs"} <= taken.keys(), (
+        f"PySpark {pyspark.__version__} has no launch_gateway(conf, popen_kwargs) any more: find "
+        "another way in spark_core/spark/java.py"
+    )
+
+
+BEFORE_A_SESSION = """
+import os, sys
+from spark_core.spark.java import launch_java, running_java, submitted_properties
+from spark_core.spark.session import spark_config, start_session
+properties = spark_config(master="local[1]", extra={"spark.hadoop.lakegc.door": "open"})
+assert running_java() is None
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+gateway = launch_java(properties, log)
+found, hadoop = submitted_properties({"spark.hadoop.lakegc.pair": "1"})
+assert gateway is running_java()
+assert (hadoop.get("lakegc.door"), hadoop.get("lakegc.pair")) == ("open", "1")
+session = start_session(properties)
+assert session.sparkContext.getConf().get("spark.hadoop.lakegc.door") == "open"
+assert session.range(3).count() == 3
+assert start_session(properties) is session
+gateway.proc.stdin.close()
+print(found["spark.master"], gateway.proc.wait(60))
+"""
+
+
+@pytest.mark.spark
+def test_a_session_runs_in_the_java_that_was_started_ahead_and_its_lines_are_in_the_log(tmp_path):
+    log = tmp_path / "spark.log"
+    done = subprocess.run(
+        [sys.executable, "-c", BEFORE_A_SESSION, str(log)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.split() == ["local[1]", "0"]
+    assert "Setting default log level" in log.read_text()
