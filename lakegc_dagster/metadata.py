@@ -13,7 +13,7 @@ from lakegc_dagster.columns import COLUMNS
 from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
-from spark_core.report.local_path import local_path
+from spark_core.run.local_path import local_path
 from spark_core.spark.placement import Work
 
 if TYPE_CHECKING:
