@@ -296,7 +296,7 @@ def _deleted(manifest: Manifest, price: float | None) -> Metadata:
 
 def _commits(manifest: Manifest, _price: float | None) -> Metadata:
     figures = CommitsFigures.of(manifest)
-    rules = figures.rules
+    rules, retained = figures.rules, manifest.rows - (figures.compacted or 0)
     words = (
         "The repository has no retention rules, so every commit keeps its objects."
         if rules is None
@@ -304,9 +304,9 @@ def _commits(manifest: Manifest, _price: float | None) -> Metadata:
     )
     found: Metadata = {
         "headline": _words(
-            f"**{manifest.rows:,} of {figures.commits:,} commits** keep their objects.", words
+            f"**{retained:,} of {figures.commits:,} commits** keep their objects.", words
         ),
-        "commits_that_keep": dg.MetadataValue.int(manifest.rows),
+        "commits_that_keep": dg.MetadataValue.int(retained),
     }
     if rules is not None and rules.branches:
         records = [

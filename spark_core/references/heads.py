@@ -86,6 +86,13 @@ class Heads:
     is_damaged: bool = False
 
     @property
+    def all_since(self) -> datetime | None:
+        """Since when all branches stand on their heads; None if that must not be relied on."""
+        times = [None if head.why else head.since for head in self.branches.values()]
+        known = [when for when in times if when is not None]
+        return min(known) if known and len(known) == len(times) and not self.is_damaged else None
+
+    @property
     def figures(self) -> HeadsFigures:
         """The heads as figures of a manifest, for later runs; pruning keeps them."""
         rows = tuple(

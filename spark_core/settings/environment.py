@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from spark_core.spark.session import Session
 
 
+def require_spark(settings: Settings) -> None:
+    """Refuse to begin without what a session needs here: Java, or the libraries of Spark Connect.
+
+    Raises:
+        SettingsError: Names what is missing.
+    """
+    from spark_core.spark.java import check_java
+    from spark_core.spark.remote import require_connect
+
+    if settings.spark_remote is None:
+        check_java()
+    else:
+        settings.spark_config()
+        require_connect()
+
+
 def session_of(settings: Settings, properties: Mapping[str, str] | None = None) -> Session:
     """Return the session of this process, started by the settings if there is none.
 

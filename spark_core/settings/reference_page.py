@@ -45,6 +45,7 @@ lifts.
 
 # The pages to read if one sentence is not enough.
 _MORE = {
+    "compacted": "safety.md#what-the-server-compacted",
     "executor_credentials": "clusters.md#how-the-executors-get-what-they-need",
     "hidden_entries": "safety.md#entries-that-hide-and-time",
     "listing": "tasks/inventory.md",

@@ -85,6 +85,8 @@ class CommitsFigures(Figures):
         heads: Commits that a branch stands on.
         heads_retained: Those of them that keep their objects.
         metaranges: Metaranges of retained commits, without the empty one.
+        compacted: Rows of metaranges that no commit names, beside those of commits; None for
+            none.
         tags: Tags.
         branch_heads: Since when each branch stands on its head.
         holds: Holds of the namespace.
@@ -109,6 +111,7 @@ class CommitsFigures(Figures):
     heads: int
     heads_retained: int
     metaranges: int
+    compacted: int | None = field(default=None, metadata=LEFT_OUT)
     tags: int = 0
     branch_heads: HeadsFigures
     holds: tuple[HoldFigures, ...] = ()

@@ -26,6 +26,7 @@ class PreflightFigures(Figures):
         repositories: Repositories that the namespace was compared with.
         overlapping_repositories: Those of them that share it.
         table_prefix: Prefix of the server's tables.
+        may_compact: Whether the server may compact what is staged; None: it does not.
         blockstore_type: Kind of store, as the server names it.
         clock_skew_seconds: How far the clocks of `server` and `store` are ahead of this machine's;
             None where one told no time.
@@ -43,6 +44,7 @@ class PreflightFigures(Figures):
     repositories: int
     overlapping_repositories: tuple[str, ...]
     table_prefix: str
+    may_compact: bool | None = field(default=None, metadata=LEFT_OUT)
     blockstore_type: str = ""
     clock_skew_seconds: Mapping[str, float | None]
     reference_mark: str | None = None
@@ -120,6 +122,11 @@ class ListedFigures(PreflightFigures):
         unsafe_name_objects: Objects whose names some client would take for another object's.
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
+        iceberg_objects: Metadata files of Iceberg tables that were written past lakeFS; None for
+            none, like the following.
+        iceberg_bytes: Their bytes.
+        delta_objects: Those of Delta tables.
+        delta_bytes: Their bytes.
         inventory: The inventory that was read instead of the store; None for none.
         index: What was taken from the index; None for a clean run. The objects taken are among
             those counted here.
@@ -142,6 +149,10 @@ class ListedFigures(PreflightFigures):
     unsafe_name_objects: int = 0
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
+    iceberg_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    iceberg_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    delta_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    delta_bytes: int | None = field(default=None, metadata=LEFT_OUT)
     inventory: InventoryFigures | None = field(default=None, metadata=LEFT_OUT)
     index: IndexFigures | None = field(default=None, metadata=LEFT_OUT)
     last_slice: str | None = field(default=None, metadata=LEFT_OUT)

@@ -150,6 +150,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "twin_calls": 1,
         "twin_time_minutes": 2,
         "hidden_entries": "ask_all",
+        "compacted": "ignore",
         "longest_upload_days": 8,
         "branches_at_once": 1,
         "strangers": "collect",
