@@ -180,6 +180,22 @@ def test_a_server_that_was_silent_elsewhere_is_asked_again(place, monkeypatch):
     assert "TransientError: no answer. So far." in str(ended.all_events)
 
 
+@pytest.mark.parametrize("told", [0, 1], ids=["nothing arrived", "the last message was lost"])
+def test_a_run_elsewhere_that_did_not_tell_of_all_that_was_asked_has_failed(place, told):
+    # The message that was lost may have been the refusal.
+    kept = {
+        "asset": "house_keeping", "worked": "", "words": "nothing", "facts": {"pruned_runs": []},
+    }  # fmt: skip
+    silent = lambda *_: SimpleNamespace(get_custom_messages=lambda: [kept][:told])  # noqa: E731
+    chosen = {"asset_selection": [NAMES.key("deletion_report"), NAMES.key("house_keeping")]}
+    theirs = run(place, "sweep", new_key(), launcher=silent, chosen=chosen)
+    assert not theirs.success
+    missing = ["deletion_report", *(["house_keeping"] if not told else [])]
+    said = f"told nothing of {', '.join(missing)}, 1 of the checks of 1 assets"
+    assert said in failure(theirs)
+    assert "Whatever it stored or deleted stands" in failure(theirs)
+
+
 def told_always(message):
     return SimpleNamespace(get_custom_messages=lambda: [message])
 
