@@ -14,7 +14,7 @@ from spark_core.schemas import RETAINED_COMMITS
 
 # Reason of a commit that only the server's list retains.
 SERVER_ONLY = "the server's list"
-# Reason of a row that is a metarange which no commit names.
+# Reason of a row that is a metarange which no retained commit names.
 COMPACTED = "staged entries that the server compacted"
 
 
@@ -75,7 +75,7 @@ def with_holds(ours: Iterable[Retention], held: Mapping[str, str]) -> list[Reten
 
 
 def with_compacted(commits: pa.Table, metaranges: Iterable[str]) -> pa.Table:
-    """Add metaranges that no commit names: each is a row of its own, under its own id.
+    """Add metaranges that no retained commit names: each is a row of its own, under its own id.
 
     Args:
         commits: Columns of `RETAINED_COMMITS`.
