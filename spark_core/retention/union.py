@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core.errors import IncompleteReadError
 from spark_core.model import Refs
@@ -103,6 +104,12 @@ def with_compacted(commits: pa.Table, metaranges: Iterable[str]) -> pa.Table:
         return commits
     more = pa.Table.from_pylist(rows, schema=RETAINED_COMMITS)
     return pa.concat_tables([commits, more]).sort_by("commit_id")
+
+
+def compacted_in(commits: pa.Table) -> list[str]:
+    """Return the metaranges that `with_compacted` added: columns metarange_id and reason."""
+    rows = commits.filter(pc.equal(commits["reason"], COMPACTED))
+    return list(rows["metarange_id"].to_pylist())
 
 
 def _retained_by(retention: Retention | None, *, listed: bool) -> str:

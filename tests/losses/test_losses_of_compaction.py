@@ -201,3 +201,56 @@ def test_63_what_was_compacted_was_once_an_expired_commit_that_a_hard_reset_left
     place.upload(0, "p", branch="dev")
     place.commit(0, "dev")
     assert place.reads("p", "dev") == old
+
+
+@pytest.mark.parametrize("told", ["keep", "ignore"])
+def test_63_a_rule_for_what_is_noncurrent_took_what_a_branch_had_compacted(
+    place: HidingPlace, told: str
+) -> None:
+    old = place.committed(49, "p")
+    place.branch(47, "dev")
+    place.committed(46, "p", b"other")
+    place.upload(40, "z", b"z", "dev")
+    place.compact(39, "dev")
+    place.mark(35)
+    place.hard_reset(34, "dev", "main")
+    place.upload(30, "p", b"newer", "dev")
+    place.mark(20)
+    noncurrent_is_due(place)
+    gone = place.collect(policies="sweep", compacted=told)
+    assert gone == ({old} if told == "ignore" else set())
+    if told == "ignore":
+        return
+    place.upload(0, "p", branch="dev")
+    place.commit(0, "dev")
+    assert place.reads("p", "dev") == old
+
+
+def test_63_a_rule_for_what_is_noncurrent_took_what_was_compacted_after_the_mark(
+    place: HidingPlace,
+) -> None:
+    place.core.behaviour.edition = "lakeFS-Enterprise"
+    old = place.committed(49, "p")
+    checksum = place.checksum("p")
+    place.committed(46, "p", b"other")
+    place.branch(45, "dev")
+    place.mark(20)
+    noncurrent_is_due(place)
+    run, marked = place.mark(1, policies="sweep")
+    assert set(marked.addresses(run)) == {old}
+    place.stage(0.9, "p", old, size=4, checksum=checksum, branch="dev")
+    place.compact(0.8, "dev")
+    place.upload(0.7, "p", b"newer", "dev")
+    place.sandbox.clock.set(run.now())
+    report = run.keep(sweep.sweep(run))
+    (row,) = rows_of(report, ["address", "outcome", "error"])
+    assert (row.address, row.outcome) == (old, "kept")
+    assert "not let go any more" in row.error
+
+
+def noncurrent_is_due(place: HidingPlace) -> None:
+    run = place.run()
+    versions.put(run, Policy((Rule("main", "", {"noncurrent": Period(days=5)}),)), who="test")
+    newest = versions.newest(run)
+    assert newest is not None
+    confirmed.confirm(run, newest, "test")
