@@ -11,10 +11,10 @@ from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
 from spark_core.records.tables import NAMESPACE_SLICES
 from spark_core.report import Report
-from spark_core.report.local_path import local_path
 from spark_core.report.past_runs import require_known
 from spark_core.report.stored_run import stored_run
 from spark_core.run import Run
+from spark_core.run.local_path import local_path
 from spark_core.settings import Settings
 from spark_core.settings.environment import open_environment
 

@@ -8,13 +8,14 @@ from typing import Literal
 
 from spark_core.errors import SettingsError
 
-Extra = Literal["azure", "certificate", "charts", "gcs", "s3", "spark", "ui"]
+Extra = Literal["azure", "certificate", "charts", "connect", "gcs", "s3", "spark", "ui"]
 
 # What is imported of each extra; pyproject.toml says which distributions bring it.
 _MODULES: dict[Extra, tuple[str, ...]] = {
     "azure": ("azure.identity", "azure.storage.blob"),
     "certificate": ("cryptography",),
     "charts": ("matplotlib",),
+    "connect": ("google.rpc", "grpc", "grpc_status"),
     "gcs": ("google.cloud.storage",),
     "s3": ("boto3",),
     "spark": ("pyspark", "pandas"),
@@ -36,8 +37,13 @@ def require(extra: Extra, what: str) -> None:
     if absent:
         raise SettingsError(
             f"{what} need {' and '.join(absent)}, not installed here",
-            f"On every machine that runs lakegc: pip install '{_distribution()}[{extra}]'.",
+            f"On every machine that runs lakegc: {installation(extra)}.",
         )
+
+
+def installation(extra: Extra) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install '{_distribution()}[{extra}]'"
 
 
 def _is_installed(module: str) -> bool:

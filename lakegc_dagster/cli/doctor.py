@@ -105,7 +105,7 @@ def _session(settings: Settings) -> Session:
 
 
 def _findings(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[Finding]:
-    from spark_core.settings.environment import examined
+    from spark_core.settings.examined import examined
 
     yield from examined(settings, repository_id, partial(_session, settings) if spark else None)
 
@@ -167,7 +167,7 @@ def _one_row(reason: tuple[str, str, str], names: Sequence[str]) -> Finding:
 
 
 def _code(findings: Sequence[Finding]) -> int:
-    from spark_core.settings.environment import SETTINGS
+    from spark_core.settings.examined import SETTINGS
 
     if any(finding.about == SETTINGS and finding.passed is False for finding in findings):
         return WRONG_SETTINGS

@@ -499,11 +499,12 @@ def _launch_each(
     changed: Mapping[str, object] | None = None,
 ) -> int:
     from lakegc_dagster import console
-    from lakegc_dagster.java_process import LOG_NAME, require_spark
+    from lakegc_dagster.java_process import LOG_NAME
     from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
     from spark_core.settings.collected_repositories import chosen_repositories
+    from spark_core.settings.environment import require_spark
 
     shown = console.console()
     code = 0

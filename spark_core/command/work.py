@@ -64,7 +64,7 @@ def doctor(asked: Namespace) -> int:
     """Check everything that a run needs, and say how to fix what is not in order."""
     from spark_core.command.ending import FAILED, WRONG_SETTINGS
     from spark_core.command.showing import show_finding, write
-    from spark_core.settings.environment import SETTINGS, examined
+    from spark_core.settings.examined import SETTINGS, examined
 
     settings = _settings(asked)
     code = 0
@@ -86,7 +86,7 @@ def _each(asked: Namespace, *, marks: bool, sweeps: bool | None) -> int:
         sweeps: Sweep them; None where each repository's mode says it.
     """
     from spark_core.command.ending import exit_code, show_error
-    from spark_core.spark.java import check_java
+    from spark_core.settings.environment import require_spark
     from spark_core.spark.session import default_master
 
     settings = _settings(asked)
@@ -98,7 +98,7 @@ def _each(asked: Namespace, *, marks: bool, sweeps: bool | None) -> int:
         # YARN takes a program of `spark-submit` that never asks for its session for a failed one.
         environment.spark()
     else:
-        check_java()
+        require_spark(settings)
     key = asked.key or RunKey.at(environment.clock.now())
     code = 0
     for repository_id, mode in modes.items():

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import google_crc32c
-import pyarrow as pa
 
 from spark_core.graveler.identity import TableHash
 from spark_core.graveler.table_format import (
@@ -35,7 +34,6 @@ BLOCK_SIZE = 4096
 _BLOCK_THRESHOLD = (BLOCK_SIZE * 90 + 99) // 100
 _DATA_RESTART_INTERVAL = 16
 _NO_RESTARTS = 2**31 - 1
-_SNAPPY = pa.Codec("snappy")
 # Two varints at their longest: the estimated size of a handle before its block is written.
 _HANDLE_ESTIMATE = 20
 
@@ -263,7 +261,7 @@ class TableBuilder:
         """Append a block and return its encoded handle."""
         stored, kind = block, PLAIN
         if compress:
-            smaller = _SNAPPY.compress(block, asbytes=True)
+            smaller = _compressed(block)
             if len(smaller) < len(block) - len(block) // 8:
                 stored, kind = smaller, SNAPPY
         stored_and_type = stored + bytes([kind])
@@ -318,3 +316,13 @@ def _successor(key: bytes) -> bytes:
         if byte != 0xFF:
             return user[:i] + bytes([byte + 1]) + _SEPARATOR
     return key
+
+
+def _compressed(block: bytes) -> bytes:
+    """Compress a block as the server does: other compressors find other matches, hence other ids.
+
+    Only the sandbox writes tables, so the engine by itself need not have the library.
+    """
+    import cramjam
+
+    return bytes(cramjam.snappy.compress_raw(block))

@@ -23,6 +23,7 @@ from spark_core.settings.login import login
 from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings
 from spark_core.settings.sections import (
     DagsterSettings,
+    LaunchSettings,
     RepositoryName,
     RepositoryPattern,
     RepositorySettings,
@@ -72,6 +73,7 @@ class Settings(Section):
         defaults: What holds for every repository that does not say otherwise.
         repositories: The repositories to collect, by name or pattern; each value says only what
             differs.
+        launch: Where the runs of Dagster work.
         ui: The pages that `lakegc ui` serves.
         schedule: The nightly run.
         metrics: Where runs leave their metrics.
@@ -86,6 +88,7 @@ class Settings(Section):
     throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
     defaults: RepositorySettings = RepositorySettings()
     repositories: dict[RepositoryPattern, RepositorySettings] = Field(default_factory=dict)
+    launch: LaunchSettings = LaunchSettings()
     ui: UiSettings = UiSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -336,19 +339,28 @@ def no_settings() -> SettingsError:
     )
 
 
-def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
+def load_settings(
+    path: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    beside: settings_file.Beside | None = None,
+) -> Settings:
     """Read the settings file and the environment, and check every word of them.
 
     Args:
         path: The file; else the one that `LAKEGC_CONFIG` names; else `./lakegc.toml`, which may be
-            absent if the environment says everything.
+            absent if the environment says everything. Where `beside` names the server, no file is
+            looked for.
         env: Environment; this process's own when None.
+        beside: What somebody else says beside the file.
 
     Raises:
         SettingsError: One line for each thing that is wrong, with its place.
     """
     variables = os.environ if env is None else env
-    source = settings_file.read(_find(path, variables), variables, Settings)
+    names_server = beside is not None and "server" in beside.document
+    found = None if path is None and names_server else _find(path, variables)
+    source = settings_file.read(found, variables, Settings, beside)
     try:
         settings = Settings.model_validate(source.document)
     except ValidationError as invalid:

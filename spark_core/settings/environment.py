@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_core.clocks import Clock, SystemClock
-from spark_core.doctor import Examination, Finding, examine, found_by
-from spark_core.errors import SettingsError
 from spark_core.run import Environment, Storage
 from spark_core.settings import Settings
 from spark_core.spark.placement import choose_executors
@@ -18,8 +16,21 @@ if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
     from spark_core.spark.session import Session
 
-# What the doctor's findings of the settings are about.
-SETTINGS = "settings"
+
+def require_spark(settings: Settings) -> None:
+    """Refuse to begin without what a session needs here: Java, or the libraries of Spark Connect.
+
+    Raises:
+        SettingsError: Names what is missing.
+    """
+    from spark_core.spark.java import check_java
+    from spark_core.spark.remote import require_connect
+
+    if settings.spark_remote is None:
+        check_java()
+    else:
+        settings.spark_config()
+        require_connect()
 
 
 def session_of(settings: Settings, properties: Mapping[str, str] | None = None) -> Session:
@@ -84,11 +95,12 @@ def environment_of(
         clock=clock,
         start_spark=start_spark,
         server_path=settings.storage.server_path,
-        storages=_storages(settings, store_options),
+        storages=storages_of(settings, store_options),
     )
 
 
-def _storages(settings: Settings, store_options: StoreOptions) -> dict[str, Storage]:
+def storages_of(settings: Settings, store_options: StoreOptions) -> dict[str, Storage]:
+    """Return the several storages of a server by their ids, each over the options of all."""
     return {
         storage_id: Storage(
             replace(store_options, **settings.own_store_options(storage_id)),
@@ -96,40 +108,3 @@ def _storages(settings: Settings, store_options: StoreOptions) -> dict[str, Stor
         )
         for storage_id in settings.storages
     }
-
-
-def examined(
-    settings: Settings, repository_id: str, spark: Callable[[], Session] | None = None
-) -> Iterator[Finding]:
-    """Yield what the doctor finds, beginning with the settings of the repository.
-
-    Args:
-        settings: The settings.
-        repository_id: Repository name.
-        spark: Starts Spark, to be tried too; None to leave it alone.
-    """
-    try:
-        options = settings.run_options(repository_id)
-    except SettingsError as wrong:
-        found = found_by(wrong)
-        yield Finding(
-            SETTINGS, "repository", passed=False, found=found.text, next_step=found.next_step
-        )
-        return
-    mode = "sweep" if options.may_sweep else "mark"
-    where = str(settings.file or "the environment")
-    words = f"{where}: {repository_id}, mode {mode}"
-    yield Finding(SETTINGS, "repository", passed=True, found=words)
-    # Whether there is a Java here matters by what they say of Spark.
-    settings.spark_config()
-    store_options = settings.store_options()
-    yield from examine(
-        Examination(
-            repository_id,
-            settings.server_options,
-            Storage(store_options, settings.storage.server_path),
-            options,
-            storages=_storages(settings, store_options),
-            spark=spark,
-        )
-    )

@@ -59,7 +59,25 @@ class Source:
         return str(self.path) if line is None else f"{self.path}, line {line}"
 
 
-def read(path: Path | None, env: Mapping[str, str], model: type[BaseModel]) -> Source:
+@dataclass(frozen=True)
+class Beside:
+    """What somebody else says beside the file, in the file's own words.
+
+    Attributes:
+        by: Who says it, for messages.
+        document: Tables as in the file.
+    """
+
+    by: str
+    document: Mapping[str, Any]
+
+
+def read(
+    path: Path | None,
+    env: Mapping[str, str],
+    model: type[BaseModel],
+    beside: Beside | None = None,
+) -> Source:
     """Read the file and put the environment's values over it.
 
     `LAKEGC__SERVER__ENDPOINT` stands for `endpoint` of `[server]`, and so on
@@ -70,9 +88,11 @@ def read(path: Path | None, env: Mapping[str, str], model: type[BaseModel]) -> S
         path: The file, if any.
         env: Environment.
         model: The model of the whole document.
+        beside: What somebody else says beside the file.
 
     Raises:
-        SettingsError: If the file is not TOML, holds a secret, or a variable names no setting.
+        SettingsError: If the file is not TOML, holds a secret, or a variable names no setting; or
+            if the file and what is said beside it say the same thing.
     """
     text = ""
     document: dict[str, Any] = {}
@@ -85,6 +105,8 @@ def read(path: Path | None, env: Mapping[str, str], model: type[BaseModel]) -> S
         except ValueError as problem:
             raise SettingsError(f"{path} is not TOML: {problem}", "Mend that line.") from None
     source = Source(path, text, document)
+    if beside is not None:
+        _add(source, beside)
     _refuse_secrets(source)
     for variable in sorted(name for name in env if name.startswith(PREFIX)):
         _override(source, variable, env[variable], model)
@@ -200,6 +222,31 @@ def _value(annotation: Any, text: str) -> Any:
         return read_json(text)
     except ValueError:
         return text
+
+
+def _add(source: Source, beside: Beside) -> None:
+    """Put into a document what is said beside it, which it must not say, too."""
+    for *above, name in list(_leaves(beside.document)):
+        table: Any = source.document
+        said: Any = beside.document
+        for part in above:
+            table, said = table.setdefault(part, {}), said[part]
+        place = (*above, name)
+        if not isinstance(table, dict) or name in table:
+            raise SettingsError(
+                f"{source.place(place)} and {beside.by} both say {_title(place)}",
+                "Say it in one of them.",
+            )
+        table[name] = said[name]
+        source.variables[place] = beside.by
+
+
+def _leaves(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*above, name))
+        else:
+            yield (*above, name)
 
 
 def _is_secret(name: str) -> bool:

@@ -229,6 +229,29 @@ class DagsterSettings(Section):
     home: str | None = None
 
 
+# Its first setting is a word of Python, which a class body cannot name.
+class LaunchSettings(
+    create_model(  # type: ignore[misc]
+        "_Launch", __base__=Section, **{"with": (Literal["here", "python", "spark-submit"], "here")}
+    )
+):
+    """The `[launch]` table: where the runs of Dagster work.
+
+    Attributes:
+        with: `here` is Dagster's own process; `python` another process of this machine;
+            `spark-submit` the cluster that `arguments` name. Runs of the command line work in their
+            own process.
+        arguments: Options of `spark-submit`, each word by itself, such as `--master` and `yarn`.
+    """
+
+    arguments: list[str] = Field(default_factory=list)
+
+    @property
+    def tool(self) -> str:
+        """What starts a run."""
+        return str(getattr(self, "with"))
+
+
 class UiSettings(Section):
     """The `[ui]` table: Dagster's pages, as `lakegc ui` serves them.
 

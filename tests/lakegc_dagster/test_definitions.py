@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from lakegc_dagster import definitions
-from lakegc_dagster.assets.arguments import POOL
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.names import POOL
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import SparkResource
 from spark_core import checks as guards

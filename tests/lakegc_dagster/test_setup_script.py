@@ -120,6 +120,7 @@ def test_every_dependency_has_one_pinned_version_and_no_address():
         "bench",
         "test-live",
         "lint",
+        "wheels",
         "format",
         "ui",
         "clean",
