@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
     """
     if runs_here(spark):
         return
-    application = spark.session_id if is_remote(spark) else spark.sparkContext.applicationId
+    application = _application(spark)
     if application in _prepared:
         return
     sources = package_sources()
@@ -86,6 +86,14 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
     require_same_package(executors, fingerprint(sources), ship_package=ship_package)
     require_network(executors)
     _prepared.add(application)
+
+
+def _application(spark: SparkSession) -> str:
+    if not is_remote(spark):
+        return spark.sparkContext.applicationId
+    # Sessions of the other kind, which the type names, have none.
+    remote: Any = spark
+    return str(remote.session_id)
 
 
 def _ship(spark: SparkSession, archive: str) -> None:
