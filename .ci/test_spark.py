@@ -119,13 +119,14 @@ def versions_of(place: Place) -> str:
 @contextmanager
 def _server(place: Place) -> Iterator[dict[str, str]]:
     """Give a demo its environment, and the Connect server that it may want."""
-    from tests.support.connect_server import connect_server
+    from tests.support.connect_server import IMPORTED_AHEAD, connect_server
 
     if place.name != CONNECT:
         yield place.env
         return
     env = {**place.env, "PYSPARK_PYTHON": place.python}
-    with connect_server(place.folder / "server.log", env=env) as address:
+    log = place.folder / "server.log"
+    with connect_server(log, conf=IMPORTED_AHEAD, env=env) as address:
         yield {**place.env, "SPARK_REMOTE": address}
 
 

@@ -149,7 +149,7 @@ def spark(tmp_path_factory):
     """The one session of the process; whatever asks for a session later gets this one."""
     from spark_core.spark.remote import remote_config
     from spark_core.spark.session import spark_config, start_session
-    from tests.support.connect_server import connect_server, is_wanted
+    from tests.support.connect_server import IMPORTED_AHEAD, connect_server, is_wanted
     from tests.support.small_spark import SMALL_SPARK, remember_java_names
 
     if is_wanted():
@@ -157,7 +157,8 @@ def spark(tmp_path_factory):
         # Executors import tests, too.
         paths = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(Path.cwd())])
         env = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
-        with connect_server(log, conf=SMALL_SPARK, env=env) as address:
+        conf = {**SMALL_SPARK, **IMPORTED_AHEAD}
+        with connect_server(log, conf=conf, env=env) as address:
             session = start_session(remote_config(address))
             yield session
             session.stop()

@@ -59,6 +59,9 @@ class Sums:
             instant: The run's instant, from which ages count back.
             limits: The limits that name and age are compared with once more.
         """
+        # Older Arrow (20 to 22 at least) does not find the largest of no rows.
+        if not batch.num_rows:
+            return
         sizes = batch.column("size_bytes")
         for kind, names in (
             ("reason", batch.column("reason")),

@@ -224,9 +224,13 @@ class Settings(Section):
 
     @property
     def are_executors_chosen(self) -> bool:
-        """Whether executors do all work: `always`, or they are on another machine."""
-        elsewhere = self.spark_remote is not None or not is_local(self.spark_master or "")
-        return self.spark.always or elsewhere
+        """Whether executors do all work: `always`, or they are on other machines."""
+        return self.spark.always or self.are_executors_elsewhere
+
+    @property
+    def are_executors_elsewhere(self) -> bool:
+        """Whether executors have neither the files nor the environment of this process."""
+        return self.spark_remote is not None or not is_local(self.spark_master or "")
 
     def spark_config(self) -> dict[str, str]:
         """Return the properties of the Spark session."""
@@ -275,7 +279,7 @@ class Settings(Section):
         from spark_core.storage import StoreOptions
 
         found = self._options(section, StoreOptions)
-        if "carry_credentials" in found and is_local(self.spark_master or ""):
+        if "carry_credentials" in found and not self.are_executors_elsewhere:
             found["carry_credentials"] = "never"
         return found
 

@@ -77,8 +77,7 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
     """
     if runs_here(spark):
         return
-    remote: Any = spark  # a session of Spark Connect has other attributes
-    application = remote.session_id if is_remote(spark) else spark.sparkContext.applicationId
+    application = _application(spark)
     if application in _prepared:
         return
     sources = package_sources()
@@ -88,6 +87,14 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
     require_same_package(executors, fingerprint(sources), ship_package=ship_package)
     require_network(executors)
     _prepared.add(application)
+
+
+def _application(spark: SparkSession) -> str:
+    if not is_remote(spark):
+        return spark.sparkContext.applicationId
+    # Sessions of the other kind, which the type names, have none.
+    remote: Any = spark
+    return str(remote.session_id)
 
 
 def _ship(spark: SparkSession, archive: str) -> None:

@@ -64,6 +64,8 @@ SPARK = {
     "spark.driver.maxResultSize": "1m",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
+    # As it is by itself from Spark 4 on.
+    "spark.eventLog.rolling.enabled": "true",
 }
 
 SWEEP = """

@@ -14,6 +14,8 @@ import pyspark
 
 # With this in the environment, sessions of tests are on such a server.
 WANTED = "LAKEGC_TESTS_ON_CONNECT"
+# Of a server whose executors have lakegc installed: their Python has imported it before they ask.
+IMPORTED_AHEAD = {"spark.python.daemon.module": "spark_core.spark.spark_daemon"}
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _STARTS_SECONDS = 120
 
