@@ -147,7 +147,7 @@ def _driver_works_again():
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """The one session of the process; whatever asks for a session later gets this one."""
-    from spark_core.spark.remote import remote_config
+    from spark_core.spark.remote import choose_remote, remote_config
     from spark_core.spark.session import spark_config, start_session
     from tests.support.connect_server import IMPORTED_AHEAD, connect_server, is_wanted
     from tests.support.small_spark import SMALL_SPARK, remember_java_names
@@ -159,7 +159,8 @@ def spark(tmp_path_factory):
         env = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
         conf = {**SMALL_SPARK, **IMPORTED_AHEAD}
         with connect_server(log, conf=conf, env=env) as address:
-            session = start_session(remote_config(address))
+            choose_remote(address)
+            session = start_session(remote_config())
             yield session
             session.stop()
         return

@@ -47,7 +47,7 @@ from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
 from spark_core.spark.java import check_java, use_launched_java
 from spark_core.spark.placement import Work
-from spark_core.spark.remote import chosen_remote, require_connect
+from spark_core.spark.remote import choose_remote, chosen_remote, require_connect
 from spark_core.spark.session import Session, default_master, is_started, spark_config
 
 if TYPE_CHECKING:
@@ -142,8 +142,9 @@ class SparkResource(LazyPySparkResource):
         return self._start() if self._starting is None else self._starting.result()
 
     def _start(self) -> Session:
-        if chosen_remote() is not None:
-            require_connect()
+        address = chosen_remote()
+        if address is not None:
+            require_connect(address)
         elif not is_started():
             check_java()
             if OUTPUT.kept_in is not None:
@@ -323,6 +324,7 @@ class Runs(dg.ConfigurableResource[Any]):
             server = engine.lakefs.LakeFSServer(
                 settings.server_options(), clock=clock, on_away=self.observer.away
             )
+            choose_remote(settings.spark_remote)
             self._environment = environment_of(
                 settings,
                 server,

@@ -238,7 +238,7 @@ class Settings(Section):
         from spark_core.spark.session import spark_config
 
         if self.spark_remote is not None:
-            return remote_config(self.spark_remote, self.spark.config)
+            return remote_config(self.spark.config)
         return spark_config(master=self.spark_master, extra=self.spark.config)
 
     def store_options(self) -> StoreOptions:

@@ -29,8 +29,7 @@ def require_spark(settings: Settings) -> None:
     if settings.spark_remote is None:
         check_java()
     else:
-        settings.spark_config()
-        require_connect()
+        require_connect(settings.spark_remote)
 
 
 def session_of(settings: Settings, properties: Mapping[str, str] | None = None) -> Session:
@@ -43,8 +42,10 @@ def session_of(settings: Settings, properties: Mapping[str, str] | None = None) 
         properties: Spark's properties over those of the settings.
     """
     from spark_core.spark.cluster import prepare_cluster
+    from spark_core.spark.remote import choose_remote
     from spark_core.spark.session import start_session
 
+    choose_remote(settings.spark_remote)
     session = start_session({**settings.spark_config(), **(properties or {})})
     prepare_cluster(session, ship_package=settings.spark.ship_package)
     return session

@@ -10,6 +10,7 @@ from spark_core.errors import SettingsError
 from spark_core.run import Storage
 from spark_core.settings import Settings
 from spark_core.settings.environment import storages_of
+from spark_core.spark.remote import choose_remote
 
 if TYPE_CHECKING:
     from spark_core.spark.session import Session
@@ -41,7 +42,7 @@ def examined(
     words = f"{where}: {repository_id}, mode {mode}"
     yield Finding(SETTINGS, "repository", passed=True, found=words)
     # Whether there is a Java here matters by what they say of Spark.
-    settings.spark_config()
+    choose_remote(settings.spark_remote)
     store_options = settings.store_options()
     yield from examine(
         Examination(

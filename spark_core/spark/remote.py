@@ -38,14 +38,24 @@ def chosen_remote() -> str | None:
     return os.environ.get(_ADDRESS)
 
 
-def remote_config(address: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Let this process's session be on a Spark Connect server, and return its properties.
+def choose_remote(address: str | None) -> None:
+    """Let this process's session, which is yet to start, be on a Spark Connect server.
+
+    Until then nobody is told: another collector of the same process may have Spark elsewhere.
 
     Args:
-        address: `sc://host:port/;parameters`.
+        address: `sc://host:port/;parameters`; None leaves it as it is.
+    """
+    if address is not None:
+        os.environ[_ADDRESS] = address
+
+
+def remote_config(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the properties of a session on a Spark Connect server.
+
+    Args:
         extra: The operator's own properties; they win.
     """
-    os.environ[_ADDRESS] = address
     return {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
@@ -55,10 +65,13 @@ def remote_config(address: str, extra: Mapping[str, str] | None = None) -> dict[
     }
 
 
-def require_connect() -> None:
+def require_connect(address: str) -> None:
     """Refuse to begin without the libraries of Spark Connect, or a server that takes connections.
 
     Spark itself would try an address for ten minutes.
+
+    Args:
+        address: As for `choose_remote`.
 
     Raises:
         SettingsError: Names what is missing.
@@ -70,7 +83,7 @@ def require_connect() -> None:
             f"[spark] remote needs the libraries of Spark Connect ({missing})",
             f"Install them: {installation('connect')}.",
         ) from missing
-    found = _HOST_AND_PORT.match(chosen_remote() or "")
+    found = _HOST_AND_PORT.match(address)
     if found is None or any(os.environ.get(name) for name in (*_PROXIES, *_upper(_PROXIES))):
         return
     host, port = found[1].strip("[]"), int(found[2] or _PORT)

@@ -157,7 +157,7 @@ def agree(story, run):
 
     stored = {spec.name: run.load(spec).manifest for spec in tables.MARK_TABLES}
     for dagster in (
-        headlines.of_stored(run, stored["expired_addresses"], {}),
+        headlines.of_stored(stored["expired_addresses"], None, {}),
         headlines.of_mark(page),
     ):
         words = " ".join(dagster["headline"].value.replace("*", "").split())
@@ -166,7 +166,7 @@ def agree(story, run):
         assert {row.data["what"]: row.data["objects"] for row in dagster["kept"].records} == {
             name: amount[0] for name, amount in stays.items()
         }
-    slices = headlines.of_stored(run, stored["namespace_slices"], {})
+    slices = headlines.of_stored(stored["namespace_slices"], None, {})
     assert slices["objects_listed"].value == listed["objects"]
 
     # The table has a row for each listed object that no retained commit reaches.

@@ -55,7 +55,7 @@ def test_a_connect_server_takes_the_place_of_a_master(write, monkeypatch):
     named = load_settings(write(SERVER), env={"LAKEGC__SPARK__REMOTE": token})
     assert named.spark_remote == token
     assert "spark.master" not in named.spark_config()
-    assert os.environ["SPARK_REMOTE"] == token
+    assert os.environ["SPARK_REMOTE"] == "sc://of-the-environment", "no session has started"
 
 
 @pytest.mark.parametrize(

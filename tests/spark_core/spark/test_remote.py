@@ -7,7 +7,13 @@ import pytest
 
 from spark_core.errors import SettingsError
 from spark_core.spark import remote
-from spark_core.spark.remote import chosen_remote, is_remote, remote_config, require_connect
+from spark_core.spark.remote import (
+    choose_remote,
+    chosen_remote,
+    is_remote,
+    remote_config,
+    require_connect,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +27,9 @@ def _no_address(monkeypatch):
 
 def test_the_address_with_its_token_is_no_property_that_somebody_could_show():
     address = "sc://spark.example.com:443/;token=S3CRET"
-    properties = remote_config(address, {"spark.sql.session.timeZone": "Asia/Tokyo"})
+    choose_remote(address)
+    choose_remote(None)
+    properties = remote_config({"spark.sql.session.timeZone": "Asia/Tokyo"})
     assert chosen_remote() == address
     assert "S3CRET" not in str(properties)
     assert properties["spark.sql.session.timeZone"] == "Asia/Tokyo"
@@ -34,18 +42,18 @@ def test_a_server_that_takes_no_connections_is_named_at_once_without_its_token(p
         found.bind(("127.0.0.1", 0))
         free = found.getsockname()[1]
     monkeypatch.setattr(remote, "_PORT", free)
-    remote_config(f"sc://127.0.0.1{port}".replace("PORT", str(free)))
+    address = f"sc://127.0.0.1{port}".replace("PORT", str(free))
     with pytest.raises(SettingsError, match=f"takes connections at 127.0.0.1:{free}") as refused:
-        require_connect()
+        require_connect(address)
     assert "S3CRET" not in str(refused.value)
 
 
 def test_a_server_that_listens_and_one_behind_a_proxy_are_not_refused(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        remote_config(f"sc://127.0.0.1:{server.getsockname()[1]}")
-        require_connect()
+        address = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        require_connect(address)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
-    require_connect()
+    require_connect(address)
 
 
 def test_a_missing_library_is_one_sentence_that_names_the_extra(monkeypatch):
@@ -58,7 +66,7 @@ def test_a_missing_library_is_one_sentence_that_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(SettingsError, match=r"grpcio-status .*lakegc\[connect\]"):
-        require_connect()
+        require_connect("sc://127.0.0.1")
 
 
 def test_a_session_is_known_by_its_class():
