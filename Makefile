@@ -12,7 +12,7 @@ ARGS ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder bench-fates test-live test-spark lint audit docs format ui clean
+.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder bench-fates test-live test-spark test-image wheels lint audit docs format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,8 +61,14 @@ bench-fates: $(READY) ## measure the decision alone: 20 million objects with 23 
 test-live: $(READY) ## run the tests that need a lakeFS server (without one they say how to name it)
 	$(BIN)/python -m pytest -rs tests/live $(ARGS)
 
+test-image: ## run the steps of deploy/Dockerfile in a chroot, then the demo and a mark in it (Linux, root, debootstrap)
+	@.ci/test-image $(ARGS)
+
 test-spark: $(READY) ## run the demo, a killed sweep, a cluster and a damaged task on Spark 3.5, 4.0, 4.1, the newest, Connect, and on Python 3.13 (ARGS="--only 3.5 --part demo")
 	@$(BIN)/python .ci/test_spark.py $(ARGS)
+
+wheels: ## build wheels and sdists into dist/, and use each in an empty environment (ARGS="python3.11 python3.12")
+	@.ci/check-wheels $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -32,7 +32,7 @@ _START = """
 import sys
 from pathlib import Path
 from lakegc_dagster.java_process import end, start_quietly
-from lakegc_dagster.settings import load_settings
+from spark_core.settings import load_settings
 from spark_core.spark.session import start_session
 
 settings = load_settings(Path(sys.argv[1]))

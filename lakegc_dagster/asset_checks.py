@@ -11,43 +11,19 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets import VERDICT
-from lakegc_dagster.assets.arguments import POOL
+from lakegc_dagster.assets.arguments import with_runs
 from lakegc_dagster.failures import failure_of, refusal_of
 from lakegc_dagster.metadata import figures_metadata
-from lakegc_dagster.partitions import REPOSITORY_RUN, parse_partition_key
+from lakegc_dagster.names import Names
+from lakegc_dagster.partitions import parse_partition_key, repository_run
 from lakegc_dagster.resources import Runs
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
-from spark_core.errors import DeletionFailedError
 from spark_core.records import tables
-from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
-from spark_core.run import Run
 
+# As the engine names it, which is imported when a check is made.
 _NOTHING_LEFT = "every_object_was_deleted"
-
-
-def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
-    """Run the checks of a table by its manifest and the manifests of the tables before it."""
-    before = tables.MARK_TABLES[: tables.MARK_TABLES.index(spec) + 1]
-    return guards.check_table(
-        run, spec.name, {table.name: run.load(table).manifest for table in before}
-    )
-
-
-def judge_mark(run: Run) -> Sequence[CheckResult]:
-    """Read from the stored verdict what the checks of the whole mark said."""
-    return [result for result in engine.verdict.results(run) if asset_of(result.table) == VERDICT]
-
-
-def judge_report(report: StoredTable) -> CheckResult:
-    """Say of a stored report whether the sweep deleted everything that it had to delete."""
-    summary, passed = f"{report.manifest.rows} objects, each with its outcome", True
-    try:
-        engine.sweep.require_complete(report)
-    except DeletionFailedError as left:
-        summary, passed = str(left), False
-    return CheckResult(_NOTHING_LEFT, report.manifest.table, passed, summary, report.manifest.facts)
 
 
 def asset_of(table: str) -> str:
@@ -59,10 +35,14 @@ def asset_of(table: str) -> str:
     return VERDICT if table == tables.EXPIRED_ADDRESSES.name else table
 
 
-def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
+def as_dagster(result: CheckResult, names: Names) -> dg.AssetCheckResult:
     """Show a result: the sentence, the figures behind it, its limit, and what lifts it.
 
     The result does not say what was deleted: a check may be executed again long after the sweep.
+
+    Args:
+        result: The result.
+        names: Those of the collector whose check it is.
     """
     limits = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
@@ -70,91 +50,71 @@ def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
         severity=dg.AssetCheckSeverity.ERROR
         if result.name not in guards.ADVISORY
         else dg.AssetCheckSeverity.WARN,
-        asset_key=asset_of(result.table),
+        asset_key=names.key(asset_of(result.table)),
         check_name=result.name,
         description=result.summary,
         metadata=figures_metadata({**result.figures, **limits}),
     )
 
 
-def _shown(partition_key: str, results: Sequence[CheckResult]) -> Iterator[dg.AssetCheckResult]:
+def _shown(
+    partition_key: str, results: Sequence[CheckResult], names: Names
+) -> Iterator[dg.AssetCheckResult]:
     """Show results, and end the step with the refusal's sentence if one of them blocks.
 
     Dagster would end it with only the names of the checks.
     """
-    yield from map(as_dagster, results)
+    yield from (as_dagster(result, names) for result in results)
     refused = refusal_of(*parse_partition_key(partition_key), results)
     if refused is not None:
         raise failure_of(refused)
 
 
-def _spec(name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
+def _spec(names: Names, name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
         # Dagster calls results per partition a preview. Without partitions, the result of one
         # repository would hide the result of another.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
             name,
-            asset=asset,
+            asset=names.key(asset),
             description=description,
             blocking=name not in guards.ADVISORY,
-            partitions_def=REPOSITORY_RUN,
+            partitions_def=repository_run(names),
         )
 
 
-def _specs_on(asset: str) -> list[dg.AssetCheckSpec]:
+def _specs_on(names: Names, asset: str) -> list[dg.AssetCheckSpec]:
+    if asset == tables.DELETION_REPORT.name:
+        described = (
+            "Every object of the sweep is gone. If the store kept one, the run fails after the "
+            "report is stored."
+        )
+        return [_spec(names, _NOTHING_LEFT, asset, described)]
     return [
-        _spec(name, asset, inspect.getdoc(check))
+        _spec(names, name, asset, inspect.getdoc(check))
         for name, table, check in guards.CHECKS
         if asset_of(table) == asset
     ]
 
 
-def _checks_on(spec: TableSpec) -> dg.AssetChecksDefinition:
-    @dg.multi_asset_check(name=f"check_{spec.name}", specs=_specs_on(spec.name), pool=POOL)
-    def check_table(
-        context: dg.AssetCheckExecutionContext, runs: Runs
-    ) -> Iterator[dg.AssetCheckResult]:
-        with runs.opened(context.partition_key, spec.name) as run:
-            results = judge(run, spec)
+def _checks_on(names: Names, spec: TableSpec) -> dg.AssetChecksDefinition:
+    asset = asset_of(spec.name)
+
+    def check(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
+        with runs.opened(context.partition_key, asset) as run:
+            results = engine.judging.judge(run, spec)
         runs.observer.checked(results)
-        yield from _shown(context.partition_key, results)
+        yield from _shown(context.partition_key, results, names)
 
-    return check_table
-
-
-@dg.multi_asset_check(name=f"check_{VERDICT}", specs=_specs_on(VERDICT), pool=POOL)
-def check_verdict(
-    context: dg.AssetCheckExecutionContext, runs: Runs
-) -> Iterator[dg.AssetCheckResult]:
-    """Say what the stored verdict says of the whole mark."""
-    with runs.opened(context.partition_key, VERDICT) as run:
-        results = judge_mark(run)
-    runs.observer.checked(results)
-    yield from _shown(context.partition_key, results)
+    return dg.multi_asset_check(
+        name=names.named(f"check_{asset}"),
+        specs=_specs_on(names, asset),
+        pool=names.pool,
+        required_resource_keys={names.named("runs")},
+    )(with_runs(names, check))
 
 
-@dg.multi_asset_check(
-    name=f"check_{tables.DELETION_REPORT.name}",
-    specs=[
-        _spec(
-            _NOTHING_LEFT,
-            tables.DELETION_REPORT.name,
-            "Every object of the sweep is gone. If the store kept one, the run fails after the "
-            "report is stored.",
-        )
-    ],
-    pool=POOL,
-)
-def check_deletion_report(
-    context: dg.AssetCheckExecutionContext, runs: Runs
-) -> Iterator[dg.AssetCheckResult]:
-    """Say whether the sweep deleted everything that it had to delete."""
-    with runs.opened(context.partition_key, tables.DELETION_REPORT.name) as run:
-        result = judge_report(run.load(tables.DELETION_REPORT))
-    runs.observer.checked([result])
-    yield from _shown(context.partition_key, [result])
-
-
-MARK_CHECKS = [*map(_checks_on, tables.MARK_TABLES[:-1]), check_verdict]
-SWEEP_CHECKS = [check_deletion_report]
+def build_checks(names: Names) -> list[dg.AssetChecksDefinition]:
+    """Make the checks of all assets, each with an op of its own for the checks of an asset."""
+    return [_checks_on(names, spec) for spec in tables.ALL_TABLES]

@@ -5,21 +5,25 @@ Importing it starts nothing and sends no request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakegc_dagster.asset_checks import MARK_CHECKS, SWEEP_CHECKS
+from lakegc_dagster.asset_checks import build_checks
 from lakegc_dagster.assets.repositories import build_repositories
 from lakegc_dagster.freshness import assets_with_freshness
-from lakegc_dagster.io_managers import table_io_manager
-from lakegc_dagster.jobs import JOBS
+from lakegc_dagster.io_managers import build_table_io_manager
+from lakegc_dagster.jobs import build_jobs
+from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.notices.sensors import build_notify_sensors
+from lakegc_dagster.pipes.launched import STEP, build_launched
+from lakegc_dagster.pipes.launchers import Launcher, launcher_of
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
-from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
 from lakegc_dagster.start_run import build_start_run
+from spark_core.settings import Settings, load_settings, no_settings, settings_are_given
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -30,21 +34,26 @@ if TYPE_CHECKING:
 def build_defs(
     settings: Settings | None,
     *,
+    names: Names = OWN,
     s3: S3Resource | None = None,
     azure: AzureResource | None = None,
+    launcher: Launcher | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """Build the code location for some settings.
 
-    `dg.Definitions.merge` puts it together with others. If both have a resource (`s3`, `azure`),
-    both must be given the same object; `spark`, `runs` and `tables` are lakegc's own.
+    `dg.Definitions.merge` puts it together with others. Under a prefix nothing in it has a name
+    that another part of the project could have, so it may be there twice, too.
 
     Args:
         settings: The settings; None when there are none yet, then the asset graph is shown and
             every run says what is missing.
+        names: What its assets, jobs, pool, partitions and so on are called.
         s3: The S3 resource to take credentials from; else the settings and the AWS chain give them.
         azure: The Azure resource to take account and credentials from; else the settings and the
             Azure environment give them.
+        launcher: Starts each run elsewhere, by a client of Dagster's pipes; left out, what the
+            settings say.
         executor: The executor of what is started outside the jobs, which have their own; None if
             the definitions to merge with have one.
 
@@ -52,23 +61,36 @@ def build_defs(
         SettingsError: If the schedule of the settings is no schedule.
     """
     schedules = build_schedules(
-        settings
+        settings, names
     )  # first: it says what is wrong with the schedule of the settings
-    overview, overview_schedules = build_repositories(settings)
-    request_jobs, request_sensors = build_start_run(settings)
+    overview, overview_schedules = build_repositories(settings, names)
+    jobs = build_jobs(names)
+    launcher = launcher or launcher_of(settings)
+    request_jobs, request_sensors = build_start_run(
+        settings, jobs, names, step=None if launcher is None else STEP
+    )
+    resources = build_resources(Wiring(settings, names=names), s3, azure)
+    resources["tables"] = build_table_io_manager(names)
+    assets: Sequence[dg.AssetsDefinition] = assets_with_freshness(settings, names)
+    checks = build_checks(names)
+    if settings is not None and launcher is not None:
+        *of_a_run, asked = assets
+        assets, checks = [build_launched(settings, names, of_a_run, launcher), asked], []
     return dg.Definitions(
-        assets=[*assets_with_freshness(settings), *overview],
-        asset_checks=[*MARK_CHECKS, *SWEEP_CHECKS],
-        jobs=[*JOBS, *request_jobs],
+        assets=[*assets, *overview],
+        asset_checks=checks,
+        jobs=[*jobs.values(), *request_jobs],
         schedules=[*schedules, *overview_schedules],
         sensors=[
-            *build_sensors(settings),
-            *build_notify_sensors(settings),
+            *build_sensors(settings, names),
+            *build_notify_sensors(settings, names),
             *request_sensors,
         ],
-        resources={**build_resources(Wiring(settings), s3, azure), "tables": table_io_manager},
+        resources={names.named(key): resource for key, resource in resources.items()},
         executor=executor,
-        metadata={"settings": str(no_settings() if settings is None else settings.file)},
+        metadata={
+            names.named("settings"): str(no_settings() if settings is None else settings.file)
+        },
     )
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_core import explain, lakefs, mark, report, sweep
+    from spark_core import explain, judging, lakefs, mark, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "collect",
     "explain",
+    "judging",
     "lakefs",
     "mark",
     "policies",

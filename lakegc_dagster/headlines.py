@@ -6,13 +6,12 @@ The engine's own counters stand below them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.metadata import Metadata, page_metadata
-from spark_core import lakegc_keys
+from lakegc_dagster.metadata import Metadata, above, counters_metadata, page_metadata
 from spark_core.plain_text import bytes_text, counted, money_text, visible
 from spark_core.records import tables
 from spark_core.records.figures import (
@@ -29,12 +28,9 @@ from spark_core.records.manifest import Manifest
 
 if TYPE_CHECKING:
     from spark_core.checks import CheckResult
-    from spark_core.mark_and_sweep import Concluded
     from spark_core.report import Group, Kind, Report
     from spark_core.report.status import RepositoryStatus
     from spark_core.report.what_if import WhatIfCurve
-    from spark_core.run import Run
-    from spark_core.upkeep.prune_own_tables import House
 
 # What Markdown would take for its own.
 _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
@@ -43,46 +39,51 @@ _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
 _WIDTH = 33
 
 
-def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata:
+def of_stored(
+    manifest: Manifest, price_per_gb_month: float | None, page: Mapping[str, str]
+) -> Metadata:
     """Say of a stored table what a person asks, with the page of its run.
 
     Args:
-        run: The run.
         manifest: The table's manifest.
-        page: The facts of `report.make`; empty for a table after which none is made.
+        price_per_gb_month: As for `of_table`.
+        page: As `local_path.page_to_open` gives it.
     """
-    is_mark = manifest.table == tables.EXPIRED_ADDRESSES.name
-    found = of_table(manifest, run.options.price_per_gb_month)
-    if is_mark:
-        # The verdict makes it in a moment, passed or not.
-        page = {"page": f"{run.store.root}{lakegc_keys.report_keys(run.key, swept=False)['html']}"}
-    return _after_headline(found, page_metadata(run, page))
+    return _after_headline(of_table(manifest, price_per_gb_month), page_metadata(page))
 
 
-def of_verdict(run: Run, concluded: Concluded) -> Metadata:
+def of_verdict(
+    report: Report | None, price_per_gb_month: float | None, page: Mapping[str, str]
+) -> Metadata:
     """Say of a mark that ended what a person asks.
 
     Args:
-        run: The run.
-        concluded: Its verdict, and its report.
+        report: Its report; None if there is none.
+        price_per_gb_month: As for `of_table`.
+        page: As `local_path.page_to_open` gives it.
     """
-    page = page_metadata(run, concluded.page)
-    if concluded.report is None:
-        return page
-    found = of_mark(concluded.report, run.options.price_per_gb_month)
-    return _after_headline(found, page)
+    shown = page_metadata(page)
+    return shown if report is None else _after_headline(of_mark(report, price_per_gb_month), shown)
 
 
-def of_house_keeping(house: House) -> Metadata:
+def of_house_keeping(words: str) -> Metadata:
     """Say what house-keeping did, each thing on a line."""
-    return {"headline": _words(*map(_sentence, house.words.split("; ")))}
+    return {"headline": _words(*map(_sentence, words.split("; ")))}
 
 
-def of_policy(found: Sequence[CheckResult]) -> Metadata:
-    """Say what the retention policy names, as its checks have it."""
+def of_policy(found: Sequence[CheckResult], facts: Mapping[str, Any]) -> Metadata:
+    """Say what the retention policy names, as its checks have it, with the counters below.
+
+    Args:
+        found: What the checks of the policy say.
+        facts: The facts of its table.
+    """
     # All of them say the same where no policy was looked at.
     said = dict.fromkeys(result.summary for result in found)
-    return {"headline": _words(*(map(_sentence, said) if said else ["No policy was looked at."]))}
+    headline = _words(*(map(_sentence, said) if said else ["No policy was looked at."]))
+    looked = bool(facts.get("policy_version"))
+    apart = {result.name: result.summary for result in found} if looked else {}
+    return above({"headline": headline}, counters_metadata({**facts, **apart}))
 
 
 def _after_headline(found: Metadata, page: Metadata) -> Metadata:
@@ -203,13 +204,13 @@ def _listed(manifest: Manifest, _price: float | None) -> Metadata:
     old = _objects(listed.old_objects, listed.old_bytes)
     found: Metadata = {
         "headline": _words(
-            f"**{_objects(listed.all_objects, listed.all_bytes)}**",
+            f"**{_objects(listed.objects, listed.object_bytes)}**",
             "lie under `data/`.",
             f"{old} are old enough.",
             *_kind(engine.report.kind_of(manifest)),
             *_inventory_words(listed.inventory),
         ),
-        **_amount("listed", listed.all_objects, listed.all_bytes),
+        **_amount("listed", listed.objects, listed.object_bytes),
     }
     if listed.index is not None:
         found["slices_not_listed"] = dg.MetadataValue.int(listed.index.slices)
@@ -259,7 +260,6 @@ def _committed(manifest: Manifest, _price: float | None) -> Metadata:
 
 def _expired(manifest: Manifest, price: float | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
-    # An earlier lakegc noted no fates, so what is listed is not known from this table.
     fates = engine.report.fates_of(figures)
     objects, size = engine.report.total(fates.values())
     return {
@@ -296,7 +296,7 @@ def _deleted(manifest: Manifest, price: float | None) -> Metadata:
 
 def _commits(manifest: Manifest, _price: float | None) -> Metadata:
     figures = CommitsFigures.of(manifest)
-    rules = figures.rules
+    rules, retained = figures.rules, manifest.rows - (figures.compacted or 0)
     words = (
         "The repository has no retention rules, so every commit keeps its objects."
         if rules is None
@@ -304,9 +304,9 @@ def _commits(manifest: Manifest, _price: float | None) -> Metadata:
     )
     found: Metadata = {
         "headline": _words(
-            f"**{manifest.rows:,} of {figures.commits:,} commits** keep their objects.", words
+            f"**{retained:,} of {figures.commits:,} commits** keep their objects.", words
         ),
-        "commits_that_keep": dg.MetadataValue.int(manifest.rows),
+        "commits_that_keep": dg.MetadataValue.int(retained),
     }
     if rules is not None and rules.branches:
         records = [

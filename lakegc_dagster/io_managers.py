@@ -1,16 +1,16 @@
 """Store a draft in the repository's own store and read it back, with its figures as metadata."""
 
-from typing import Any
-
 import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.headlines import of_stored
 from lakegc_dagster.metadata import above, manifest_metadata, work_metadata
+from lakegc_dagster.names import Names, asset_name
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
+from spark_core.run.local_path import page_after, page_to_open
 
 
 class TableIOManager(dg.IOManager):
@@ -29,7 +29,8 @@ class TableIOManager(dg.IOManager):
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
-            asked = of_stored(run, stored.manifest, page)
+            shown = page_to_open(run, page_after(run, stored.manifest.table, page))
+            asked = of_stored(stored.manifest, run.options.price_per_gb_month, shown)
             where = f"{run.store.root}{tables.folder(spec, run.key)}"
             counters = {
                 **manifest_metadata(stored.manifest, where),
@@ -40,16 +41,19 @@ class TableIOManager(dg.IOManager):
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""
-        spec = tables.BY_NAME[context.asset_key.to_user_string()]
+        spec = tables.BY_NAME[asset_name(context.asset_key)]
         with self._runs.opened(context.partition_key, spec.name) as run:
             return run.load(spec)
 
 
-@dg.io_manager(
-    required_resource_keys={"runs"},
-    description="Parquet and manifest under _lakefs/retention/gc/ of the repository.",
-)
-def table_io_manager(context: dg.InitResourceContext) -> TableIOManager:
+def build_table_io_manager(names: Names) -> dg.IOManagerDefinition:
     """Make the IO manager on the open runs that the assets use."""
-    resources: Any = context.resources
-    return TableIOManager(resources.runs)
+
+    @dg.io_manager(
+        required_resource_keys={names.named("runs")},
+        description="Parquet and manifest under _lakefs/retention/gc/ of the repository.",
+    )
+    def table_io_manager(context: dg.InitResourceContext) -> TableIOManager:
+        return TableIOManager(getattr(context.resources, names.named("runs")))
+
+    return table_io_manager

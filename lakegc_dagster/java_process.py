@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from lakegc_dagster.spark_output import OUTPUT
 from spark_core.errors import SettingsError
-from spark_core.spark.java import check_java, launch_java, running_java
-from spark_core.spark.remote import require_connect
+from spark_core.settings.environment import require_spark
+from spark_core.spark.java import launch_java, running_java
 
 if TYPE_CHECKING:
-    from lakegc_dagster.settings import Settings
+    from spark_core.settings import Settings
 
 LOG_NAME = "spark.log"
 # The lines of commands that only look, which may run beside a nightly run.
@@ -44,19 +44,6 @@ def start_quietly(settings: Settings, log_name: str = LOG_NAME) -> Path:
     if settings.spark_remote is None:
         start_logged(properties, log)
     return OUTPUT.log or log
-
-
-def require_spark(settings: Settings) -> None:
-    """Refuse to begin without what a session needs here: Java, or the libraries of Spark Connect.
-
-    Raises:
-        SettingsError: Names what is missing.
-    """
-    if settings.spark_remote is None:
-        check_java()
-    else:
-        settings.spark_config()
-        require_connect()
 
 
 def start_logged(properties: Mapping[str, str], log: Path) -> None:

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import dagster as dg
 
-from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
+from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS, Asset
+from lakegc_dagster.names import Names
 
-# Each selection includes the checks of its assets. A run has one process and one Spark session.
-mark = dg.define_asset_job(
-    "mark",
-    selection=dg.AssetSelection.assets(*MARK_ASSETS, *UPKEEP_ASSETS),
-    description="Find what may go, check the mark and store its verdict; deletes nothing.",
-    executor_def=dg.in_process_executor,
-)
-mark_and_sweep = dg.define_asset_job(
-    "mark_and_sweep",
-    selection=dg.AssetSelection.assets(*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS),
-    description="Mark, and delete what the mark names if every check passed and the repository's "
-    "mode is sweep.",
-    executor_def=dg.in_process_executor,
-)
-sweep = dg.define_asset_job(
-    "sweep",
-    selection=dg.AssetSelection.assets(*SWEEP_ASSETS, *UPKEEP_ASSETS),
-    description="Delete what an earlier mark names; refuses without its passed verdict.",
-    executor_def=dg.in_process_executor,
-)
 
-ask_what_if = dg.define_asset_job(
-    "ask_what_if",
-    selection=dg.AssetSelection.assets(*ASKED_ASSETS),
-    description="Ask what other rules would free, by the listing of a mark; changes nothing but "
-    "the page of its run.",
-    executor_def=dg.in_process_executor,
-)
+def build_jobs(names: Names) -> Mapping[str, Any]:
+    """Make the jobs, by their names without a prefix.
 
-JOBS = [mark, mark_and_sweep, sweep, ask_what_if]
+    Each selection includes the checks of its assets. A run has one process and one Spark session.
+    """
+
+    def job(name: str, description: str, *assets: Asset) -> Any:
+        return dg.define_asset_job(
+            names.named(name),
+            selection=dg.AssetSelection.assets(*[names.key(asset.name) for asset in assets]),
+            description=description,
+            executor_def=dg.in_process_executor,
+        )
+
+    return {
+        "mark": job(
+            "mark",
+            "Find what may go, check the mark and store its verdict; deletes nothing.",
+            *MARK_ASSETS,
+            *UPKEEP_ASSETS,
+        ),
+        "mark_and_sweep": job(
+            "mark_and_sweep",
+            "Mark, and delete what the mark names if every check passed and the repository's mode "
+            "is sweep.",
+            *MARK_ASSETS,
+            *SWEEP_ASSETS,
+            *UPKEEP_ASSETS,
+        ),
+        "sweep": job(
+            "sweep",
+            "Delete what an earlier mark names; refuses without its passed verdict.",
+            *SWEEP_ASSETS,
+            *UPKEEP_ASSETS,
+        ),
+        "ask_what_if": job(
+            "ask_what_if",
+            "Ask what other rules would free, by the listing of a mark; changes nothing but the "
+            "page of its run.",
+            *ASKED_ASSETS,
+        ),
+    }

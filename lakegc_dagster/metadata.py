@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
 from lakegc_dagster.columns import COLUMNS
-from lakegc_dagster.local_path import local_path
 from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
 from spark_core.spark.placement import Work
-
-if TYPE_CHECKING:
-    from spark_core.run import Run
 
 # Longer lists are evidence to look up in the manifest, not to read in a table cell.
 _LONGEST_LIST = 20
@@ -90,21 +86,19 @@ def above(asked: Metadata, counters: Metadata) -> Metadata:
     }
 
 
-def page_metadata(run: Run, facts: Mapping[str, str]) -> Metadata:
+def page_metadata(facts: Mapping[str, str]) -> Metadata:
     """Show where a person opens a report's page, or why there is none.
 
     Args:
-        run: The run.
-        facts: As `report.make` gives them; empty where no report is made.
+        facts: As `local_path.page_to_open` gives them; empty where no report is made.
     """
     shown: Metadata = {name: dg.MetadataValue.text(words) for name, words in facts.items()}
     if "page" in facts:
-        key = facts["page"].removeprefix(run.store.root)
-        shown["page"] = dg.MetadataValue.path(local_path(run, key))
+        shown["page"] = dg.MetadataValue.path(facts["page"])
     return shown
 
 
-def work_metadata(work: Work) -> Metadata:
+def work_metadata(work: Work | str) -> Metadata:
     """Say who did the work of an asset: its own process, or Spark, and how much of it."""
     return {"who_worked": dg.MetadataValue.text(str(work))}
 

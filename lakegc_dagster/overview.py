@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import longest_pause
-from lakegc_dagster.settings import Settings
 from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError
 from spark_core.model import RunKey
 from spark_core.report.past_runs import PastRun, past_runs
 from spark_core.report.status import RepositoryStatus, status_of
 from spark_core.run import Environment, Run, open_run
+from spark_core.settings import Settings
+from spark_core.settings.collected_repositories import collected_repositories
 
 
 @dataclass(frozen=True)

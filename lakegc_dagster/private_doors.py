@@ -67,15 +67,16 @@ _STARTED_BY_DAGSTER = frozenset(
 )
 
 
-def started_by_a_person(tags: Mapping[str, str]) -> bool:
+def started_by_a_person(tags: Mapping[str, str], requests: str = REQUESTED_RUNS) -> bool:
     """Say whether a person started a run and looks at it, by its tags.
 
     There is no public list of these tags.
 
     Args:
         tags: The run's tags.
+        requests: Name of the sensor that starts runs for people.
     """
-    if tags.get(_SENSOR) == REQUESTED_RUNS:
+    if tags.get(_SENSOR) == requests:
         return True
     return not _STARTED_BY_DAGSTER & tags.keys()
 

@@ -12,7 +12,6 @@ from datetime import datetime
 
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.settings import Settings
 from spark_core import sweep
 from spark_core.checks import verdict
 from spark_core.errors import (
@@ -29,6 +28,7 @@ from spark_core.records import tables
 from spark_core.records.writing import require_open
 from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run, require_past
+from spark_core.settings import Settings
 from spark_core.sweep.plan import require_unfinished
 
 # What the checks below raise of a wrong request. A server that is silent, a damaged table and the

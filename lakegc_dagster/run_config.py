@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakegc_dagster.names import OWN, Names
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES
 
 HOUSE_KEEPING = "house_keeping"
@@ -63,16 +64,23 @@ class SweepConfig(MarkConfig, LeaseConfig):
     """Config of the sweep."""
 
 
-def ops_config(assets: Collection[str], asked: Mapping[str, str | bool | None]) -> dict[str, Any]:
+class LaunchedConfig(ListingConfig, LeaseConfig):
+    """Config of a run that works elsewhere, which is one step."""
+
+
+def ops_config(
+    assets: Collection[str], asked: Mapping[str, str | bool | None], names: Names = OWN
+) -> dict[str, Any]:
     """Return the `ops` of a run config that asks the same of each asset that takes it.
 
     Args:
         assets: Names of the assets of the job.
         asked: Option -> value; None or False where nothing is asked.
+        names: Those of the collector.
     """
     ops: dict[str, Any] = {}
     for option, value in asked.items():
         for name in _ASKED_OF[option]:
             if value not in (None, False) and name in assets:
-                ops.setdefault(name, {"config": {}})["config"][option] = value
+                ops.setdefault(names.op(name), {"config": {}})["config"][option] = value
     return ops

@@ -8,13 +8,14 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.job_names import JobName
+from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.sections import ScheduleSettings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
+from spark_core.settings import Settings
+from spark_core.settings.collected_repositories import collected_repositories
+from spark_core.settings.sections import ScheduleSettings
 
 # So many ticks show each pause of a schedule, such as a weekend.
 _TICKS = 60
@@ -87,7 +88,9 @@ def longest_pause(schedule: ScheduleSettings) -> timedelta:
     return max(later - earlier for earlier, later in pairwise(ticks[1:]))
 
 
-def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition]:
+def build_schedules(
+    settings: Settings | None, names: Names = OWN
+) -> Sequence[dg.ScheduleDefinition]:
     """Make the nightly schedules; they are off unless the settings switch them on.
 
     Raises:
@@ -96,7 +99,7 @@ def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition
     if settings is None:
         return []
     try:
-        return [_nightly(settings, "mark"), _nightly(settings, "mark_and_sweep")]
+        return [_nightly(settings, names, job) for job in ("mark", "mark_and_sweep")]
     except dg.DagsterInvalidDefinitionError as invalid:
         raise SettingsError(
             f"{settings.file or 'the settings'}: [schedule] cron is {settings.schedule.cron!r}, "
@@ -105,24 +108,27 @@ def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition
         ) from invalid
 
 
-def _nightly(settings: Settings, name: JobName) -> dg.ScheduleDefinition:
+def _nightly(settings: Settings, names: Names, job: JobName) -> dg.ScheduleDefinition:
     @dg.schedule(
-        name=f"nightly_{name}",
-        job_name=name,
+        name=names.named(f"nightly_{job}"),
+        job_name=names.named(job),
         cron_schedule=settings.schedule.cron,
         execution_timezone=settings.schedule.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING
         if settings.schedule.run
         else dg.DefaultScheduleStatus.STOPPED,
-        description=f"Every night, `{name}` for each repository of that mode, all under one run "
+        description=f"Every night, `{job}` for each repository of that mode, all under one run "
         "key.",
     )
     def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-        runs = nightly_runs(settings, name, context.scheduled_execution_time)
+        runs = nightly_runs(settings, job, context.scheduled_execution_time)
         if not runs:
-            return dg.SkipReason(f"no repository of the settings has the mode that {name} is for")
+            return dg.SkipReason(f"no repository of the settings has the mode that {job} is for")
         add_partitions(
-            context.instance, [run.repository_id for run in runs], [run.key for run in runs]
+            context.instance,
+            [run.repository_id for run in runs],
+            [run.key for run in runs],
+            names,
         )
         return [
             dg.RunRequest(

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakegc_dagster.configured_repositories import collected_repositories
-from lakegc_dagster.partitions import REPOSITORY, RUN
+from lakegc_dagster.names import OWN, Names
+from lakegc_dagster.partitions import repositories_of, runs_of
 from lakegc_dagster.schedules import time_windows
-from lakegc_dagster.settings import Settings
 from spark_core.model import RunKey
+from spark_core.settings import Settings
+from spark_core.settings.collected_repositories import collected_repositories
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,14 @@ def latest_night(cron: str, timezone: str, now: datetime) -> RunKey:
     return RunKey.at(window.end)
 
 
-def build_sensors(settings: Settings | None) -> Sequence[dg.SensorDefinition]:
+def build_sensors(settings: Settings | None, names: Names = OWN) -> Sequence[dg.SensorDefinition]:
     """Make the sensor; it only adds keys, so it is on from the start."""
     if settings is None:
         return []
     schedule = settings.schedule
 
     @dg.sensor(
-        name="configured_repositories",
+        name=names.named("configured_repositories"),
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Lets Dagster know each repository of the settings and the night's run key, "
@@ -68,13 +69,16 @@ def build_sensors(settings: Settings | None) -> Sequence[dg.SensorDefinition]:
     ) -> dg.SensorResult | dg.SkipReason:
         new = new_partitions(
             collected_repositories(settings),
-            context.instance.get_dynamic_partitions("repository"),
-            context.instance.get_dynamic_partitions("run"),
+            context.instance.get_dynamic_partitions(names.named("repository")),
+            context.instance.get_dynamic_partitions(names.named("run")),
             latest_night(schedule.cron, schedule.timezone, datetime.now(UTC)),
         )
         requests = [
             definition.build_add_request(keys)
-            for definition, keys in ((REPOSITORY, new.repositories), (RUN, new.runs))
+            for definition, keys in (
+                (repositories_of(names), new.repositories),
+                (runs_of(names), new.runs),
+            )
             if keys
         ]
         if not requests:

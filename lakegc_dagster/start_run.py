@@ -13,17 +13,17 @@ from pydantic import Field
 
 from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.job_names import REQUESTED_RUNS
-from lakegc_dagster.jobs import mark, mark_and_sweep, sweep
+from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.run_keys import new_run_key
 from lakegc_dagster.schedules import WantedRun
-from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_STARTED, phase
 from spark_core.records.tables import NAMESPACE_SLICES
+from spark_core.settings import Settings
 
 NAME = "start_run"
 NOW = "now"
@@ -64,14 +64,26 @@ class RequestConfig(dg.Config):
 
 def build_start_run(
     settings: Settings | None,
+    jobs: Mapping[str, Any],
+    names: Names = OWN,
+    *,
+    step: str | None = None,
 ) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.SensorDefinition]]:
-    """Make the job and its sensor; neither while there are no settings."""
+    """Make the job and its sensor; neither while there are no settings.
+
+    Args:
+        settings: The settings.
+        jobs: The jobs that do what is asked, by their names without a prefix.
+        names: Those of the collector.
+        step: The step that makes all assets of a run; None where each has its own.
+    """
     if settings is None:
         return [], []
 
     @dg.op(
+        name=names.named("check_request"),
         description="Checks a request: form and time of the run key, mode of the repository, "
-        "whether the mark is there, whether the work was done."
+        "whether the mark is there, whether the work was done.",
     )
     def check_request(context: dg.OpExecutionContext, config: RequestConfig) -> None:
         with raising_failures(lambda _error: None), phase(NOTHING_STARTED):
@@ -88,7 +100,7 @@ def build_start_run(
         context.log.info("%s of %s starts under run key %s", config.job.value, *run.name.split("|"))
 
     @dg.job(
-        name=NAME,
+        name=names.named(NAME),
         description="Start a run by hand. The request is checked first, so a wrong one makes "
         "neither a run nor a partition. The run itself follows within seconds.",
         executor_def=dg.in_process_executor,
@@ -98,35 +110,37 @@ def build_start_run(
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS,
-        name=REQUESTED_RUNS,
+        name=names.named(REQUESTED_RUNS),
         monitored_jobs=[start_run],
-        request_jobs=[mark, mark_and_sweep, sweep],
+        request_jobs=[jobs[work.value] for work in Work],
         minimum_interval_seconds=5,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Makes the run that a person asked for with the job {NAME}.",
+        description=f"Makes the run that a person asked for with the job {names.named(NAME)}.",
     )
     def requested_runs(context: dg.RunStatusSensorContext) -> dg.RunRequest:
         tags = context.dagster_run.tags
         repository_id, key = tags["lakegc/repository"], RunKey.parse(tags["lakegc/run"])
-        add_partitions(context.instance, [repository_id], [key])
+        add_partitions(context.instance, [repository_id], [key], names)
         return dg.RunRequest(
             run_key=context.dagster_run.run_id,
-            job_name=tags[_JOB_TAG],
+            job_name=names.named(tags[_JOB_TAG]),
             partition_key=partition_key(repository_id, key),
-            run_config={"ops": ops} if (ops := _asked(tags)) else None,
+            run_config={"ops": ops} if (ops := _asked(tags, names, step)) else None,
             tags=WantedRun(repository_id, key).tags,
         )
 
     return [start_run], [requested_runs]
 
 
-def _asked(tags: Mapping[str, str]) -> dict[str, Any]:
+def _asked(tags: Mapping[str, str], names: Names, step: str | None) -> dict[str, Any]:
     """Return the asset config of the requested run.
 
     It is empty for a sweep, which makes no table of the mark.
     """
+    if step is not None:
+        return {names.named(step): {"config": {"full": True}}} if _FULL_TAG in tags else {}
     assets = () if tags[_JOB_TAG] == Work.sweep.value else (NAMESPACE_SLICES.name,)
-    return ops_config(assets, {"full": _FULL_TAG in tags})
+    return ops_config(assets, {"full": _FULL_TAG in tags}, names)
 
 
 def checked(settings: Settings, config: RequestConfig) -> WantedRun:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from lakegc_dagster.local_path import local_path
 from lakegc_dagster.resources import Wiring, build_resources
-from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys, report
-from spark_core.errors import NotFoundError
 from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
-from spark_core.records import tables
-from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
+from spark_core.records.tables import NAMESPACE_SLICES
 from spark_core.report import Report
 from spark_core.report.past_runs import require_known
-from spark_core.run import Environment, Run, open_run
+from spark_core.report.stored_run import stored_run
+from spark_core.run import Run
+from spark_core.run.local_path import local_path
+from spark_core.settings import Settings
+from spark_core.settings.environment import open_environment
+
+if TYPE_CHECKING:
+    from spark_core.spark.session import Session
 
 __all__ = ["explained", "load_report", "local_path", "open_known", "open_stored"]
 
@@ -34,35 +36,17 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
         NotFoundError: If there is no such repository, or no run of it was marked.
         SettingsError: If the settings do not know the repository.
     """
-    environment = _quiet(settings, build_resources(Wiring(settings))["runs"].environment)
-    now = RunKey.at(datetime.now(UTC))
-    run = open_run(environment, repository_id, key or now, settings.run_options(repository_id))
-    if key is not None:
-        return run
-    marked = (
-        key
-        for key in tables.runs(run.store)
-        if run.store.exists(tables.manifest_key(EXPIRED_ADDRESSES, key))
-    )
-    newest = next(marked, None)
-    if newest is None:
-        raise NotFoundError(
-            f"repository {repository_id} was never marked: there is no run under {run.store.root}. "
-            f"Mark it first (`lakegc mark {repository_id}`)."
-        )
-    return open_run(environment, repository_id, newest, run.options)
+    environment = open_environment(settings, partial(_quiet_session, settings))
+    return stored_run(environment, repository_id, settings.run_options(repository_id), key)
 
 
-def _quiet(settings: Settings, environment: Environment) -> Environment:
-    """Let Spark's own lines go to a file, if Spark is started at all."""
+def _quiet_session(settings: Settings) -> Session:
+    """Start Spark for somebody who looks at a run; its own lines go to a file."""
+    from lakegc_dagster.java_process import LOOKING_LOG_NAME, start_quietly
 
-    def spark() -> Any:
-        from lakegc_dagster.java_process import LOOKING_LOG_NAME, start_quietly
-
-        start_quietly(settings, LOOKING_LOG_NAME)
-        return environment.spark()
-
-    return replace(environment, spark=spark)
+    start_quietly(settings, LOOKING_LOG_NAME)
+    session: Session = build_resources(Wiring(settings))["spark"].spark_session
+    return session
 
 
 def open_known(settings: Settings, repository_id: str, key: RunKey) -> Run:

@@ -27,7 +27,7 @@ know what had been done when it was raised. Only the phase of the work that it e
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 # What may follow the end of a sentence.
 _CLOSING = ")'\"`]"
@@ -192,3 +192,10 @@ def sentences(*parts: str) -> str:
             last,
         ]
     )
+
+
+def kind_of(error: LakegcError) -> Literal["settings", "refused", "failed"]:
+    """Return the word with which a command shows an error."""
+    if isinstance(error, SettingsError):
+        return "settings"
+    return "refused" if isinstance(error, RefusedError) else "failed"

@@ -58,8 +58,7 @@ INDEXED = r"(?:slices|gone|trees|ranges|entries)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 SAVED = r"_saved\.json"
 # Names of files that are made anew whenever somebody asks: they do not say that a run is at work.
-# Earlier versions stored a picture, too.
-FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html|png))"
+FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html))"
 
 _INSTANT = "%Y-%m-%dT%H-%M-%S.%fZ"
 _RESTORED = f"{ROOT}{SLICES}/_restored-"

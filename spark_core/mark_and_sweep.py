@@ -24,6 +24,35 @@ from spark_core.report import Report
 from spark_core.run import Run
 
 
+def collect(
+    run: Run, on_event: OnEvent, show: Callable[[Run], None], *, marks: bool, sweeps: bool
+) -> None:
+    """Mark a repository, sweep its mark, or do both; what was found is shown before any refusal.
+
+    Args:
+        run: The run.
+        on_event: Called for every table.
+        show: Shows the report of a mark that nothing sweeps here, and that of a sweep.
+        marks: Make the mark; else it is there.
+        sweeps: Delete what it names.
+
+    Raises:
+        VerdictError: If the mark did not pass its checks; nothing was deleted.
+        DeletionFailedError: If the store did not delete everything.
+        LakegcError: The error of any step.
+    """
+    if marks:
+        found = mark_and_conclude(run, on_event)
+        if not found.passed or not sweeps:
+            show(run)
+        require_passed(run, found)
+    if sweeps:
+        stored = sweep(run, on_event)
+        with phase(SWEEP_STANDS):
+            show(run)
+            sweeping.require_complete(stored)
+
+
 def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     """Make the five tables of a mark in their order, check them and store the verdict.
 

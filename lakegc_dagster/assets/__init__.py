@@ -3,6 +3,7 @@
 Each asset calls one function of the engine.
 """
 
+from lakegc_dagster.assets.arguments import Asset
 from lakegc_dagster.assets.mark import (
     VERDICT,
     committed_addresses,
@@ -37,6 +38,7 @@ __all__ = [
     "SWEEP_ASSETS",
     "UPKEEP_ASSETS",
     "VERDICT",
+    "Asset",
     "committed_addresses",
     "deletion_report",
     "expired_addresses",

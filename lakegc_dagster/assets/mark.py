@@ -17,6 +17,7 @@ from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
+from spark_core.run.local_path import page_to_open
 
 VERDICT = "verdict"
 
@@ -81,16 +82,16 @@ def expired_addresses(
         return engine.mark.make(run, tables.EXPIRED_ADDRESSES, parents)
 
 
-@dg.asset(
-    name=VERDICT,
-    kinds={"json"},
-    deps=[expired_addresses],
+@declared(
+    VERDICT,
+    "mark",
+    "json",
+    after=[tables.EXPIRED_ADDRESSES.name],
     metadata={
         "file": dg.MetadataValue.text(
             f"{lakegc_keys.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json"
         )
     },
-    **declared("mark"),
 )
 def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
     """The stored result of the mark's checks, passed or not. It is written once and closes the run.
@@ -100,6 +101,8 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     with runs.opened(context.partition_key, VERDICT) as run:
         concluded = engine.collect.conclude(run)
         runs.observer.concluded(run, concluded.report)
-        told = above(of_verdict(run, concluded), counters_metadata(concluded.facts))
+        page = page_to_open(run, concluded.page)
+        headline = of_verdict(concluded.report, run.options.price_per_gb_month, page)
+        told = above(headline, counters_metadata(concluded.facts))
     worked = work_metadata(runs.work_of(context.partition_key, VERDICT))
     return dg.MaterializeResult(metadata={**told, **worked})

@@ -4,14 +4,8 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
-from lakegc_dagster.assets.mark import (
-    committed_addresses,
-    namespace_slices,
-    retained_commits,
-    uncommitted_addresses,
-)
 from lakegc_dagster.headlines import of_policy
-from lakegc_dagster.metadata import above, counters_metadata, table_metadata, work_metadata
+from lakegc_dagster.metadata import table_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
 from spark_core.records import tables
@@ -19,12 +13,14 @@ from spark_core.records import tables
 _NAME = tables.POLICY_EXPIRATIONS.name
 
 
-@dg.asset(
-    name=_NAME,
-    kinds={"spark", "parquet", "lakefs"},
-    deps=[namespace_slices, uncommitted_addresses, retained_commits, committed_addresses],
+@declared(
+    _NAME,
+    "mark",
+    "spark",
+    "parquet",
+    "lakefs",
+    after=tables.POLICY_EXPIRATIONS.parents,
     metadata=table_metadata(tables.POLICY_EXPIRATIONS),
-    **declared("mark"),
 )
 def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """The objects that the repository's retention policy names, by rule, branch and path.
@@ -39,9 +35,5 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     for result in found:
         if not result.passed:
             context.log.warning(result.summary)
-    # Without a policy all of them say what the headline says.
-    looked = bool(facts.get("policy_version"))
-    said = {result.name: result.summary for result in found} if looked else {}
     worked = work_metadata(runs.work_of(context.partition_key, _NAME))
-    told = above(of_policy(found), counters_metadata({**facts, **said}))
-    return dg.MaterializeResult(metadata={**told, **worked})
+    return dg.MaterializeResult(metadata={**of_policy(found, facts), **worked})

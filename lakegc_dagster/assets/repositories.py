@@ -5,13 +5,14 @@ from typing import Any
 
 import dagster as dg
 
-from lakegc_dagster.assets.mark import verdict
-from lakegc_dagster.assets.upkeep import house_keeping
+from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.headlines import of_repositories
 from lakegc_dagster.metadata import work_metadata
-from lakegc_dagster.settings import Settings
+from lakegc_dagster.names import OWN, Names
+from lakegc_dagster.run_config import HOUSE_KEEPING
 from spark_core.phases import NOTHING_DELETED, phase
+from spark_core.settings import Settings
 from spark_core.spark import placement
 
 NAME = "repositories"
@@ -21,7 +22,7 @@ _NEWEST = 60
 
 
 def build_repositories(
-    settings: Settings | None,
+    settings: Settings | None, names: Names = OWN
 ) -> tuple[Sequence[dg.AssetsDefinition], Sequence[dg.ScheduleDefinition]]:
     """Make the asset, and the schedule with its job; neither while there are no settings.
 
@@ -31,12 +32,12 @@ def build_repositories(
         return [], []
 
     @dg.asset(
-        name=NAME,
-        group_name="overview",
+        key=names.key(NAME),
+        group_name=names.named("overview"),
         kinds={"json"},
         # Neither is a table: the run of a table's reader would start Spark.
-        deps=[verdict, house_keeping],
-        owners=["team:lakegc"],
+        deps=[names.key(VERDICT), names.key(HOUSE_KEEPING)],
+        owners=list(names.owners),
         tags={"lakegc/deletes": "nothing"},
     )
     def repositories() -> dg.MaterializeResult[Any]:
@@ -54,13 +55,13 @@ def build_repositories(
         return dg.MaterializeResult(metadata={**of_repositories(found), **worked})
 
     job = dg.define_asset_job(
-        "overview",
-        selection=dg.AssetSelection.assets(NAME),
+        names.named("overview"),
+        selection=dg.AssetSelection.assets(names.key(NAME)),
         description="Read how each repository stands; starts no Spark and deletes nothing.",
         executor_def=dg.in_process_executor,
     )
     schedule = dg.ScheduleDefinition(
-        name="hourly_overview",
+        name=names.named("hourly_overview"),
         job=job,
         cron_schedule="50 * * * *",
         default_status=dg.DefaultScheduleStatus.RUNNING

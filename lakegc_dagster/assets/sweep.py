@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import table_asset
-from lakegc_dagster.assets.mark import verdict
+from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import SweepConfig
 from spark_core.records import tables
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from spark_core.sweep import Progress
 
 
-@table_asset(tables.DELETION_REPORT, "sweep", "lakefs", deletes="objects", deps=[verdict])
+@table_asset(
+    tables.DELETION_REPORT, "sweep", "lakefs", deletes="objects", reads=False, after=[VERDICT]
+)
 def deletion_report(
     context: dg.AssetExecutionContext, config: SweepConfig, runs: Runs
 ) -> Any:  # Dagster takes no union

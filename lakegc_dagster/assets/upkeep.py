@@ -9,20 +9,21 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
-from lakegc_dagster.assets.mark import verdict
-from lakegc_dagster.assets.sweep import deletion_report
+from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_house_keeping
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.partitions import forget_runs
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig
+from spark_core.records.tables import DELETION_REPORT
 
 
-@dg.asset(
-    name=HOUSE_KEEPING,
-    kinds={"parquet"},
-    deps=[verdict, deletion_report],
-    **declared("upkeep", "old_tables"),
+@declared(
+    HOUSE_KEEPING,
+    "upkeep",
+    "parquet",
+    deletes="old_tables",
+    after=[VERDICT, DELETION_REPORT.name],
 )
 def house_keeping(
     context: dg.AssetExecutionContext, config: LeaseConfig, runs: Runs
@@ -37,7 +38,7 @@ def house_keeping(
     runs.observer.kept_house(house)
     context.log.info(house.words)
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
-    forget_runs(context.instance, house.pruned.runs, keep)
+    forget_runs(context.instance, house.pruned.runs, keep, runs.names)
     worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
-    told = above(of_house_keeping(house), counters_metadata(house.facts))
+    told = above(of_house_keeping(house.words), counters_metadata(house.facts))
     return dg.MaterializeResult(metadata={**told, **worked})

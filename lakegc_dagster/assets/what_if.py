@@ -6,20 +6,16 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
-from lakegc_dagster.assets.mark import verdict
+from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_what_if
 from lakegc_dagster.metadata import page_metadata, work_metadata
 from lakegc_dagster.resources import Runs
+from spark_core.run.local_path import page_to_open
 
 _NAME = "what_if"
 
 
-@dg.asset(
-    name=_NAME,
-    kinds={"spark", "lakefs"},
-    deps=[verdict],
-    **declared("overview"),
-)
+@declared(_NAME, "overview", "spark", "lakefs", after=[VERDICT])
 def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
     """What would be free if every branch kept 1, 3, 7, ... 90 days, by the listing of a mark.
 
@@ -29,7 +25,7 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)
-        page = page_metadata(run, engine.report.page_of(run))
+        page = page_metadata(page_to_open(run, engine.report.page_of(run)))
         told = of_what_if(curve, run.options.price_per_gb_month)
     worked = work_metadata(runs.work_of(context.partition_key, _NAME))
     return dg.MaterializeResult(metadata={**told, **page, **worked})

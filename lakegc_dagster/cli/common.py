@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -19,7 +19,7 @@ from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
-    from lakegc_dagster.settings import Settings
+    from spark_core.settings import Settings
 
 FAILED = 1
 WRONG_SETTINGS = 2
@@ -178,33 +178,9 @@ def unforeseen(message: str | None, log: Path, state: str | None = None) -> Lake
     return failure if state is None else ended(failure, state)
 
 
-def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the named repositories; without names, those that the settings collect.
-
-    Raises:
-        SettingsError: If there is none.
-    """
-    from lakegc_dagster.configured_repositories import collected_repositories
-
-    chosen = tuple(dict.fromkeys(named)) or collected_repositories(settings)
-    if chosen:
-        return chosen
-    where = settings.file or "the settings"
-    if settings.repository_patterns:
-        patterns = ", ".join(settings.repository_patterns)
-        raise SettingsError(
-            f"{where}: no repository of the server matches {patterns}",
-            "Look at the patterns, and at what the user of the keys may see (fs:ListRepositories).",
-        )
-    raise SettingsError(
-        f"{where}: no repository is named, on the command line or in the settings",
-        "Add a table like [repositories.my-repo].",
-    )
-
-
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:
     """Read the settings; start the demo's sandbox when they belong to it."""
     from lakegc_dagster.demo import sandbox as demo_sandbox
-    from lakegc_dagster.settings import load_settings
+    from spark_core.settings import load_settings
 
     return stack.enter_context(demo_sandbox.awake(load_settings(config)))

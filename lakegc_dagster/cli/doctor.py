@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,22 +16,19 @@ import click
 from lakegc_dagster.cli.common import (
     FAILED,
     WRONG_SETTINGS,
-    chosen_repositories,
     command_body,
     read_settings,
 )
-from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lakegc_dagster.resources import SparkResource
-    from lakegc_dagster.settings import Settings
     from spark_core.doctor import Finding
+    from spark_core.settings import Settings
     from spark_core.spark.session import Session
 
 _SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as in any table
-_SETTINGS = "settings"
 
 
 @click.command()
@@ -63,6 +60,7 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
       lakegc doctor my-repo --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
+    from spark_core.settings.collected_repositories import chosen_repositories
 
     shown = console.console()
     with ExitStack() as stack:
@@ -107,43 +105,9 @@ def _session(settings: Settings) -> Session:
 
 
 def _findings(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[Finding]:
-    from spark_core.doctor import Examination, Finding, examine, found_by
-    from spark_core.run import Storage
+    from spark_core.settings.examined import examined
 
-    try:
-        options = settings.run_options(repository_id)
-    except SettingsError as wrong:
-        found = found_by(wrong)
-        yield Finding(
-            _SETTINGS, "repository", passed=False, found=found.text, next_step=found.next_step
-        )
-        return
-    mode = "sweep" if options.may_sweep else "mark"
-    where = str(settings.file or "the environment")
-    yield Finding(
-        _SETTINGS, "repository", passed=True, found=f"{where}: {repository_id}, mode {mode}"
-    )
-    # Whether there is a Java here matters by what they say of Spark.
-    settings.spark_config()
-    store_options = settings.store_options()
-    storages = {
-        storage_id: Storage(
-            replace(store_options, **settings.own_store_options(storage_id)),
-            settings.storage_of(storage_id).server_path,
-        )
-        for storage_id in settings.storages
-    }
-    usual = Storage(store_options, settings.storage.server_path)
-    yield from examine(
-        Examination(
-            repository_id,
-            settings.server_options,
-            usual,
-            options,
-            storages=storages,
-            spark=partial(_session, settings) if spark else None,
-        )
-    )
+    yield from examined(settings, repository_id, partial(_session, settings) if spark else None)
 
 
 def _show(shown: Console, repository_id: str, findings: Sequence[Finding]) -> None:
@@ -203,6 +167,8 @@ def _one_row(reason: tuple[str, str, str], names: Sequence[str]) -> Finding:
 
 
 def _code(findings: Sequence[Finding]) -> int:
-    if any(finding.about == _SETTINGS and finding.passed is False for finding in findings):
+    from spark_core.settings.examined import SETTINGS
+
+    if any(finding.about == SETTINGS and finding.passed is False for finding in findings):
         return WRONG_SETTINGS
     return FAILED if any(finding.passed is False for finding in findings) else 0

@@ -19,7 +19,6 @@ import click
 from lakegc_dagster.cli.certificate import certificate, verify
 from lakegc_dagster.cli.common import (
     RunKeyType,
-    chosen_repositories,
     command_body,
     exit_code,
     guarded,
@@ -49,10 +48,10 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 if TYPE_CHECKING:
     from lakegc_dagster.job_names import JobName
-    from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
     from spark_core.report import Report
     from spark_core.run import Run
+    from spark_core.settings import Settings
 
 
 class _Commands(click.Group):
@@ -500,10 +499,12 @@ def _launch_each(
     changed: Mapping[str, object] | None = None,
 ) -> int:
     from lakegc_dagster import console
-    from lakegc_dagster.java_process import LOG_NAME, require_spark
+    from lakegc_dagster.java_process import LOG_NAME
     from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
+    from spark_core.settings.collected_repositories import chosen_repositories
+    from spark_core.settings.environment import require_spark
 
     shown = console.console()
     code = 0

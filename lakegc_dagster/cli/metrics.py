@@ -14,7 +14,7 @@ from lakegc_dagster.cli.common import command_body, read_settings
 from spark_core.errors import LakegcError
 
 if TYPE_CHECKING:
-    from lakegc_dagster.settings import Settings
+    from spark_core.settings import Settings
 
 
 @click.command()

@@ -14,8 +14,8 @@ from lakegc_dagster.cli.common import command_body, read_settings
 from spark_core.errors import LakegcError, SettingsError
 
 if TYPE_CHECKING:
-    from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
+    from spark_core.settings import Settings
 
 
 @click.command()

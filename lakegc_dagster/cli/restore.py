@@ -17,6 +17,7 @@ from lakegc_dagster.cli.common import (
     read_settings,
     take_over_option,
 )
+from spark_core.plain_text import bytes_text
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -111,7 +112,7 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
     done_words = "What a restore would do" if dry_run else "Restored"
     title = f"{done_words}: {run.repository.id}, run {run.key}"
     rows = [
-        (words, f"{done.objects[outcome]:,}", console.bytes_text(done.size_bytes[outcome]))
+        (words, f"{done.objects[outcome]:,}", bytes_text(done.size_bytes[outcome]))
         for outcome, words in _WORDS.items()
         if done.objects[outcome]
     ]

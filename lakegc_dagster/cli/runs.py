@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lakegc_dagster.launch.run_job import LaunchResult
-    from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
     from spark_core.report import Report
     from spark_core.report.past_runs import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
+    from spark_core.settings import Settings
 
 _NONE = "–"  # noqa: RUF001 - a dash, as in any table
 

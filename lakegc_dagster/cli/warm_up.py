@@ -14,10 +14,10 @@ from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.sandbox.history import documents_history
-from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import load_report
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.model import RunKey
+from spark_core.settings import load_settings
 from spark_core.spark.class_archive import class_archive, objection
 from spark_core.spark.java import check_java
 

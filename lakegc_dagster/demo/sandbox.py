@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from lakegc_dagster.settings import Settings, load_settings
 from spark_core.errors import SettingsError
+from spark_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from lakegc_dagster.sandbox import Sandbox

@@ -28,19 +28,20 @@ from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.policy_history import POLICY, policy_history
 from lakegc_dagster.sandbox.story import Story
-from lakegc_dagster.settings import Settings, load_settings
 from lakegc_dagster.stored_runs import explained, load_report, local_path, open_stored
 from spark_core import lakegc_keys
 from spark_core.errors import UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
+from spark_core.plain_text import bytes_text
 from spark_core.policies import document, versions
 from spark_core.policies.confirmed import CHECK, confirm_marked
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.report import Report
 from spark_core.run import Run
+from spark_core.settings import Settings, load_settings
 from spark_core.spark.java import check_java
 
 # The first characters are enough to know the id of a commit or an object.
@@ -183,7 +184,7 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     run, found, _ = load_report(settings, REPOSITORY_ID, key)
     facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
     rows = [
-        (str(number), prefix or "(everywhere)", str(objects), console.bytes_text(size))
+        (str(number), prefix or "(everywhere)", str(objects), bytes_text(size))
         for number, prefix, objects, size in facts["by_rule"]
         if not policy.rules[number - 1].removes
     ]
@@ -243,7 +244,7 @@ def _show_plan(
     wrong = [file for file in story.kept if file.address in plan]
     missed = [file for file in story.deleted if file.address not in plan]
     shown.print(
-        f"\n  {len(going)} objects ({console.bytes_text(_size(going))}) may go, {len(staying)} "
+        f"\n  {len(going)} objects ({bytes_text(_size(going))}) may go, {len(staying)} "
         f"stay; {len(story.files) - len(wrong) - len(missed)} of {len(story.files)} are as the "
         "history foretold"
     )
@@ -283,7 +284,7 @@ def _explained_table(
                 (row[0].commit_id or "-")[:_ID_SHOWN],
                 *([_address(row)] if wide else []),
                 str(len(row)),
-                console.bytes_text(_size(row)),
+                bytes_text(_size(row)),
                 row[0].rule,
             ]
             for row in series.values()
@@ -312,7 +313,7 @@ def _show_sweep(shown: Console, marked: LaunchResult, swept: LaunchResult) -> No
     figures = DeletionFigures.of(swept.manifests[tables.DELETION_REPORT.name])
     shown.print(
         f"\n  {figures.deleted_objects or 0} of {figures.planned_objects} objects deleted, "
-        f"{console.bytes_text(figures.deleted_bytes)} freed"
+        f"{bytes_text(figures.deleted_bytes)} freed"
     )
     checks = [*marked.checks, *swept.checks]
     shown.print(f"  {sum(check.passed for check in checks)} of {len(checks)} checks passed\n")

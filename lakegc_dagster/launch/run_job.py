@@ -19,7 +19,6 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.private_doors import as_runs_of
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
-from lakegc_dagster.settings import Settings
 from spark_core.checks import CheckResult
 from spark_core.errors import LakegcError, SameWorkError, TransientError
 from spark_core.events import Event, OnEvent
@@ -29,6 +28,8 @@ from spark_core.phases import ended
 from spark_core.records.manifest import Manifest
 from spark_core.report import Report
 from spark_core.run import Run
+from spark_core.settings import Settings
+from spark_core.settings.sections import LaunchSettings
 from spark_core.spark import placement
 from spark_core.spark.placement import Work
 from spark_core.sweep import Progress
@@ -185,7 +186,9 @@ def launch(
     wrong = build_resources(wiring)["runs"].wrong_request(job, repository_id, key, is_new=is_new)
     if wrong is not None:
         return LaunchResult(False, "", wrong, str(wrong), {}, ())
-    definition = build_defs(settings).resolve_job_def(job)
+    # This process does the work, wherever Dagster's own runs do it.
+    here = settings.model_copy(update={"launch": LaunchSettings()})
+    definition = build_defs(here).resolve_job_def(job)
     before = placement.work_so_far()
     asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full}
     with open_instance(settings.dagster_home) as instance:

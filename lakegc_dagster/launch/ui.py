@@ -14,8 +14,9 @@ from types import FrameType
 
 from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import prepare_home, write_workspace
-from lakegc_dagster.settings import FILE_VARIABLE, Settings
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.extras import require
+from spark_core.settings import FILE_VARIABLE, Settings
 
 _END_SECONDS = 20
 
@@ -29,9 +30,10 @@ def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
         host: Address of this machine to listen on; loopback by default, since the UI has no login.
 
     Raises:
-        SettingsError: If the port is taken.
+        SettingsError: If the port is taken, or Dagster's web server is not installed.
         LakegcError: If the UI ends by itself with an error.
     """
+    require("ui", "The pages of `lakegc ui`")
     _require_free(port, host)
     workspace = write_workspace(prepare_home(settings.dagster_home))
     process: subprocess.Popen[bytes] | None = None

@@ -23,8 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakegc_dagster.launch.request_guard import AskedOfUi, hosts_of, refusal
 from lakegc_dagster.private_doors import DAEMON, serve_pages
-from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError
+from spark_core.settings import load_settings
 
 HOST = "127.0.0.1"
 PORT = 3000

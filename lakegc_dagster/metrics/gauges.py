@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lakegc_dagster.metrics.open_metrics import CONTENT_TYPE, Gauge, exposition
-from lakegc_dagster.settings import Settings
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.report.past_runs import STATES, PastRun, refusals
+from spark_core.settings import Settings
 
 if TYPE_CHECKING:
     from lakegc_dagster.overview import Past

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from typing import Any
 
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.metrics_and_notify import Event
 from spark_core.checks import CONFIRMABLE
 from spark_core.errors import LakegcError, RefusedError, SettingsError, TransientError
 from spark_core.plain_text import bytes_text, visible
 from spark_core.report.status import RepositoryStatus
+from spark_core.settings import Settings
+from spark_core.settings.metrics_and_notify import Event
 
 _TITLES: Mapping[Event, str] = {
     "failed": "failed",

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakegc_dagster.jobs import JOBS
+from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
+from lakegc_dagster.jobs import build_jobs
+from lakegc_dagster.names import OWN, Names, asset_name
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.settings import Settings
 from spark_core import errors
 from spark_core.checks import ADVISORY
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.json_and_toml import read_json
+from spark_core.settings import Settings
 
 if TYPE_CHECKING:
     from lakegc_dagster.notices.messages import Message
@@ -27,28 +29,29 @@ if TYPE_CHECKING:
 FROM_TAG = "lakegc/from"
 COMMAND_LINE = "command line"
 
-_JOBS = frozenset(job.name for job in JOBS)
 # Mostly enough to find the last good mark, and few enough for the time that a sensor has.
 _NEWEST = 30
 
 
-def build_notify_sensors(settings: Settings | None) -> Sequence[dg.SensorDefinition]:
+def build_notify_sensors(
+    settings: Settings | None, names: Names = OWN
+) -> Sequence[dg.SensorDefinition]:
     """Make the sensors; none if nobody is to be told."""
     if settings is None or not settings.notify.is_on:
         return []
-    return [_failed_and_refused(settings), _overdue_and_waiting(settings)]
+    return [_failed_and_refused(settings, names), _overdue_and_waiting(settings, names)]
 
 
-def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
+def _failed_and_refused(settings: Settings, names: Names) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
-        name="tell_of_failed_and_refused_runs",
+        name=names.named("tell_of_failed_and_refused_runs"),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Tells everybody in [notify] of each run that failed or was refused.",
     )
     def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
         from lakegc_dagster.notices.messages import tell
 
-        message = message_of(context)
+        message = message_of(context, names)
         if message is not None:
             went = tell(settings, message)
             context.log.info("%s: told %s", message.title, ", ".join(went) or "nobody")
@@ -56,16 +59,20 @@ def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
     return tell_of_failed_and_refused_runs
 
 
-def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
-    """Make the message about a failed run; None if it is not lakegc's, or was told already."""
+def message_of(context: dg.RunFailureSensorContext, names: Names = OWN) -> "Message | None":
+    """Make the message about a failed run; None if it is not lakegc's, or was told already.
+
+    Args:
+        context: The run.
+        names: Those of the collector whose sensor it is; the runs of another are not its own.
+    """
     from lakegc_dagster.notices import messages
 
     run = context.dagster_run
     partition = run.tags.get("dagster/partition", "")
-    ours = run.job_name in _JOBS or "lakegc/repository" in run.tags
     # Somebody may execute it again in the UI, which copies the tags; no command line tells of that.
     told = run.tags.get(FROM_TAG) == COMMAND_LINE and run.parent_run_id is None
-    if not ours or "|" not in partition or told:
+    if not _is_of(context, names) or "|" not in partition or told:
         return None
     try:
         repository_id, key = (str(part) for part in parse_partition_key(partition))
@@ -85,6 +92,18 @@ def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
     return messages.of_error(repository_id, key, LakegcError(words))
 
 
+def _is_of(context: dg.RunFailureSensorContext, names: Names) -> bool:
+    """Say whether a run is a collector's: one of its jobs, or another with its tags and assets."""
+    run = context.dagster_run
+    if run.job_name in {job.name for job in build_jobs(names).values()}:
+        return True
+    assets = [*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS, *ASKED_ASSETS]
+    steps = {names.op(asset.name) for asset in assets}
+    steps |= {names.named(f"check_{asset.name}") for asset in assets}
+    failed = {event.step_key for event in context.get_step_failure_events()}
+    return "lakegc/repository" in run.tags and bool(failed & steps)
+
+
 def _failed_checks(context: dg.RunFailureSensorContext) -> Mapping[str, str]:
     """Return the blocking checks of the mark that failed in the run, with their sentences."""
     records = context.instance.all_logs(
@@ -100,7 +119,7 @@ def _failed_checks(context: dg.RunFailureSensorContext) -> Mapping[str, str]:
         for check in found
         if not check.passed
         and check.check_name not in ADVISORY
-        and check.asset_key.to_user_string() != "deletion_report"
+        and asset_name(check.asset_key) != "deletion_report"
     }
 
 
@@ -111,9 +130,9 @@ def _error(kind: object, text: str) -> LakegcError:
     return made
 
 
-def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
+def _overdue_and_waiting(settings: Settings, names: Names) -> dg.SensorDefinition:
     @dg.sensor(
-        name="tell_of_overdue_and_waiting_repositories",
+        name=names.named("tell_of_overdue_and_waiting_repositories"),
         minimum_interval_seconds=round(settings.notify.check_minutes * 60),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Tells everybody in [notify] of repositories whose last good mark is too "

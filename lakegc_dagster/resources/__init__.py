@@ -18,14 +18,13 @@ from pydantic import PrivateAttr
 from lakegc_dagster import engine
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.java_process import start_logged
-from lakegc_dagster.job_names import JobName
+from lakegc_dagster.job_names import REQUESTED_RUNS, JobName
+from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.private_doors import started_by_a_person
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
-from lakegc_dagster.run_environment import environment_of
-from lakegc_dagster.settings import Settings, no_settings
 from lakegc_dagster.spark_output import OUTPUT
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
@@ -42,6 +41,8 @@ from spark_core.phases import (
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import DELETION_REPORT, TableSpec
 from spark_core.run import Environment, Run, open_run
+from spark_core.settings import Settings, no_settings
+from spark_core.settings.environment import environment_of
 from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
 from spark_core.spark.java import check_java, use_launched_java
@@ -102,12 +103,14 @@ class Wiring:
         observer: Hears what runs do.
         retry_after: How long a step waits before it asks a server or store again that did not
             answer.
+        names: What the collector is called in its Dagster project.
     """
 
     settings: Settings | None
     clock: Clock = field(default_factory=SystemClock)
     observer: Observer = field(default_factory=Observer)
     retry_after: timedelta = RETRY_AFTER
+    names: Names = OWN
 
 
 class SparkResource(LazyPySparkResource):
@@ -178,6 +181,11 @@ class Runs(dg.ConfigurableResource[Any]):
     def observer(self) -> Observer:
         """The observer that hears what runs do."""
         return self.wiring.observer
+
+    @property
+    def names(self) -> Names:
+        """What the collector is called in its Dagster project."""
+        return self.wiring.names
 
     @contextmanager
     def opened(
@@ -259,7 +267,9 @@ class Runs(dg.ConfigurableResource[Any]):
         """
         asked = None if self._dagster is None else self._dagster.run
         instance = None if self._dagster is None else self._dagster.instance
-        if asked is None or instance is None or not started_by_a_person(asked.tags):
+        if asked is None or instance is None:
+            return
+        if not started_by_a_person(asked.tags, self.names.named(REQUESTED_RUNS)):
             return
         from lakegc_dagster.request_checks import was_wrong
 

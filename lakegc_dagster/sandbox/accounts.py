@@ -7,8 +7,9 @@ import binascii
 import hmac
 import secrets
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from lakegc_dagster.sandbox.core import COMMITTER
@@ -18,6 +19,7 @@ from lakegc_dagster.sandbox.permissions import (
     NEEDS_OF_EACH_PATH,
     Policy,
 )
+from lakegc_dagster.sandbox.tokens import Tokens
 
 _KEY_LETTERS = string.ascii_uppercase + string.digits
 
@@ -104,14 +106,18 @@ class Accounts:
 
     Args:
         owner: The key pair that may do everything.
+        now: The sandbox's clock.
 
     Attributes:
         owner: The user with that pair.
+        tokens: Gives bearer tokens.
     """
 
-    def __init__(self, owner: Credentials) -> None:
+    def __init__(self, owner: Credentials, now: Callable[[], datetime]) -> None:
         self.owner = User(COMMITTER, owner)
+        self.tokens = Tokens(now)
         self._users: dict[str, User] = {owner.access_key_id: self.owner}
+        self._of_aws: dict[str, User] = {}
 
     def add(self, name: str, policy: Mapping[str, Any]) -> User:
         """Add a user with a policy.
@@ -123,14 +129,30 @@ class Accounts:
         self._users[user.credentials.access_key_id] = user
         return user
 
+    def attach(self, aws_key_id: str, user: User) -> None:
+        """Let an AWS identity log in as a user."""
+        self._of_aws[aws_key_id] = user
+
+    def with_aws_key(self, aws_key_id: str) -> User | None:
+        """Return the user to whom an AWS identity is attached, or None."""
+        return self._of_aws.get(aws_key_id)
+
+    def with_keys(self, access_key_id: str, secret_access_key: str) -> User | None:
+        """Return the user with a key pair, or None."""
+        user = self._users.get(access_key_id)
+        known = user is not None and user.credentials.matches(access_key_id, secret_access_key)
+        return user if known else None
+
     def caller(self, header: str) -> User | None:
-        """Return the user whose key pair an Authorization header carries, or None."""
+        """Return the user whose key pair or token an Authorization header carries, or None."""
         scheme, _, value = header.partition(" ")
+        if scheme.lower() == "bearer":
+            name = self.tokens.user_of(value)
+            return next((user for user in self._users.values() if user.name == name), None)
         if scheme.lower() != "basic":
             return None
         try:
             key, _, secret = base64.b64decode(value, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
-        user = self._users.get(key)
-        return user if user is not None and user.credentials.matches(key, secret) else None
+        return self.with_keys(key, secret)

@@ -35,15 +35,19 @@ class Behaviour:
         protected: Patterns of protected branches: no staged writes, resets or commits there; merges
             and reverts go through. They count at once; a real server remembers the ones before for
             up to six seconds.
+        edition: The server's edition, as it says it; the open one never compacts what is staged.
         hook: Called with an event (`pre-commit`, `pre-merge`, `pre-revert`, `pre-delete-branch`)
             and a branch; returns why an action of the repository refuses, or None. It runs in the
             server's thread, which holds the lock.
+        longest_login: Longest life of a token for an AWS identity.
     """
 
     uncommitted_page_rows: int | None = None
     while_dumping: Callable[[str], None] | None = None
     protected: tuple[str, ...] = ()
+    edition: str = "lakeFS"
     hook: Callable[[str, str], str | None] | None = None
+    longest_login: timedelta = timedelta(days=14)
 
 
 @dataclass
@@ -146,3 +150,7 @@ class Core:
     def head(self, repository: RepositoryRecord, branch: BranchRecord) -> CommitRecord:
         """Return the head commit of a branch."""
         return self.commit(repository, branch.commit_id)
+
+    def base(self, repository: RepositoryRecord, branch: BranchRecord) -> str:
+        """Return the metarange under a branch's staged changes: a compacted one, or its head's."""
+        return branch.compacted or self.head(repository, branch).metarange_id

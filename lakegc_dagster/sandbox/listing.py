@@ -8,7 +8,7 @@ from itertools import groupby
 
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.refs import Ref
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
+from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
 from spark_core.graveler import Entry, entry_identity
 
 
@@ -28,10 +28,11 @@ def entries(
     core: Core, repository: RepositoryRecord, ref: Ref, start: bytes = b""
 ) -> Iterator[Entry]:
     """Yield a ref's entries at or after a path, in byte order, staged changes included."""
-    committed = core.trees.iterate(repository.storage_namespace, ref.commit.metarange_id, start)
     if ref.branch is None:
-        yield from committed
+        yield from core.trees.iterate(repository.storage_namespace, ref.commit.metarange_id, start)
         return
+    base = core.base(repository, ref.branch)
+    committed = core.trees.iterate(repository.storage_namespace, base, start)
     staged = iter(core.state.staged_from(repository.number, ref.branch.id, start))
     change = next(staged, None)
     for entry in committed:
@@ -54,11 +55,49 @@ def entries(
 def uncommitted(
     core: Core, repository: RepositoryRecord, branch: BranchRecord, start: bytes = b""
 ) -> Iterator[Difference]:
-    """Yield the differences of a branch's staged changes from its head, in path order.
+    """Yield the differences of a branch's staged and compacted changes from its head, in order.
 
     An entry with the identity of the committed one is no difference, whatever its address
-    (`lakefs-facts` 7.2-1 and 11.30).
+    (`lakefs-facts` 7.2-1 and 11.30). A path has the difference of its staged change; where that
+    change is none, it has that of its compacted entry, though the branch does not show that entry
+    (graveler.go, `diffUncommitted`, and joined_diff_iterator.go).
     """
+    staged = {row.path: row for row in _staged_differences(core, repository, branch, start)}
+    compacted = {
+        row.path: row
+        for row in _compacted_differences(core, repository, branch)
+        if row.path >= start
+    }
+    rows = compacted | staged
+    for path in sorted(rows):
+        yield rows[path]
+
+
+def staged_or_compacted(
+    core: Core, repository: RepositoryRecord, branch: BranchRecord, start: bytes = b""
+) -> list[StagedChange]:
+    """Return a branch's changes at or after a path: staged ones, and compacted ones below them."""
+    changes = {
+        row.path: StagedChange(row.path, None if row.type == "removed" else row.entry)
+        for row in _compacted_differences(core, repository, branch)
+        if row.path >= start
+    }
+    for change in core.state.staged_from(repository.number, branch.id, start):
+        changes[change.path] = change
+    return [changes[path] for path in sorted(changes)]
+
+
+def _compacted_differences(
+    core: Core, repository: RepositoryRecord, branch: BranchRecord
+) -> Iterator[Difference]:
+    if branch.compacted:
+        head = core.head(repository, branch).metarange_id
+        yield from tree_differences(core, repository, head, branch.compacted)
+
+
+def _staged_differences(
+    core: Core, repository: RepositoryRecord, branch: BranchRecord, start: bytes
+) -> Iterator[Difference]:
     metarange_id = core.head(repository, branch).metarange_id
     for change in core.state.staged_from(repository.number, branch.id, start):
         committed = core.trees.get(repository.storage_namespace, metarange_id, change.path)

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from lakegc_dagster.sandbox.blockstore import FULL, RELATIVE, SCHEME
 from lakegc_dagster.sandbox.core import GRACE, Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
+from lakegc_dagster.sandbox.listing import staged_or_compacted
 from lakegc_dagster.sandbox.refs import Ref, resolve
 from lakegc_dagster.sandbox.state import RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.times import from_seconds
@@ -186,6 +187,7 @@ def find_at(core: Core, repository: RepositoryRecord, ref: Ref, key: bytes) -> E
         change = core.state.staged(repository.number, ref.branch.id, key)
         if change is not None:
             return change.entry
+        return core.trees.get(repository.storage_namespace, core.base(repository, ref.branch), key)
     return core.trees.get(repository.storage_namespace, ref.commit.metarange_id, key)
 
 
@@ -224,14 +226,13 @@ def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str])
     """
     core.require_unprotected(branch_id, "write")
     repository = core.writable(repository_id)
-    branch = core.branch(repository, branch_id)
-    head = core.head(repository, branch)
+    base = core.base(repository, core.branch(repository, branch_id))
     changes = []
     for path in paths:
         key = path.encode()
         if (
             core.state.staged(repository.number, branch_id, key) is not None
-            or core.trees.get(repository.storage_namespace, head.metarange_id, key) is not None
+            or core.trees.get(repository.storage_namespace, base, key) is not None
         ):
             changes.append(StagedChange(key, None))
     core.state.stage(repository.number, branch_id, changes)
@@ -289,7 +290,8 @@ def reset(
 
     Changes of single paths stay staged: the committed entry is staged over them with its old
     address, or a deletion where there is none. A staged entry that does not differ from the
-    committed one stays as it is (graveler.go, `resetKey`).
+    committed one stays as it is (graveler.go, `resetKey`). What was compacted is undone like what
+    is staged.
 
     Raises:
         ApiError: 404, 403, 400 for another kind.
@@ -299,14 +301,15 @@ def reset(
     branch = core.branch(repository, branch_id)
     key = path.encode()
     if kind == "reset":
-        core.state.drop_staged(repository.number, branch_id)
+        with core.state.transaction():
+            core.state.drop_staged(repository.number, branch_id)
+            core.state.put_branch(repository.number, replace(branch, compacted=""))
         return
     if kind not in {"object", "common_prefix"}:
         raise bad_request("unknown reset type")
-    staged = core.state.staged_from(repository.number, branch_id, key)
     head = core.head(repository, branch)
     changes = []
-    for change in staged:
+    for change in staged_or_compacted(core, repository, branch, key):
         if change.path != key if kind == "object" else not change.path.startswith(key):
             break
         committed = core.trees.get(repository.storage_namespace, head.metarange_id, change.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from lakegc_dagster.sandbox.core import COMMITTER, Core
@@ -128,8 +128,9 @@ def commit(
     core.ask_hook("pre-commit", branch_id)
     head = core.head(repository, branch)
     staged = core.state.staged_from(repository.number, branch_id)
-    applied = core.trees.apply(repository.storage_namespace, head.metarange_id, staged)
-    if not applied.changes and not allow_empty:
+    base = core.base(repository, branch)
+    applied = core.trees.apply(repository.storage_namespace, base, staged)
+    if not (applied.changes or branch.compacted or allow_empty):
         raise bad_request("commit: no changes")
     with core.state.transaction():
         record = make_commit(
@@ -144,6 +145,35 @@ def commit(
         )
         core.state.drop_staged(repository.number, branch_id)
     return record
+
+
+def compact(core: Core, repository_id: str, branch_id: str) -> str:
+    """Write a branch's staged changes into a metarange that its record alone names.
+
+    As a commit does it, a change to an entry of the same identity keeps the entry that is there.
+    So what is staged over a compacted entry with the same content gives way to it.
+
+    Returns:
+        Id of the metarange; empty if nothing is staged and nothing was compacted.
+
+    Raises:
+        ApiError: 404, 403 for a read-only repository.
+
+    References:
+        lakeFS 71a45eeb1 `design/open/staging-compaction.md`; what reads the result is in
+        `pkg/graveler/graveler.go` (`CompactedBaseMetaRangeID`). What writes it is not public.
+    """
+    repository = core.writable(repository_id)
+    branch = core.branch(repository, branch_id)
+    staged = core.state.staged_from(repository.number, branch_id)
+    if not staged:
+        return branch.compacted
+    base = core.base(repository, branch)
+    made = core.trees.apply(repository.storage_namespace, base, staged).metarange_id
+    with core.state.transaction():
+        core.state.put_branch(repository.number, replace(branch, compacted=made))
+        core.state.drop_staged(repository.number, branch_id)
+    return made
 
 
 def create_branch(
@@ -192,7 +222,7 @@ def delete_branch(core: Core, repository_id: str, branch_id: str) -> None:
 
 
 def hard_reset(core: Core, repository_id: str, branch_id: str, ref: str) -> None:
-    """Move a branch to another commit; staged changes stay, as on the real server.
+    """Move a branch to another commit; staged and compacted changes stay, as on the real server.
 
     Raises:
         ApiError: 404, 403 for a read-only repository.
@@ -200,7 +230,7 @@ def hard_reset(core: Core, repository_id: str, branch_id: str, ref: str) -> None
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     target = resolve(core, repository, ref).commit
-    core.state.put_branch(repository.number, BranchRecord(branch_id, target.id, branch.hidden))
+    core.state.put_branch(repository.number, replace(branch, commit_id=target.id))
 
 
 def create_tag(core: Core, repository_id: str, tag_id: str, ref: str) -> CommitRecord:

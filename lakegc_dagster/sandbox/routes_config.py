@@ -7,7 +7,7 @@ from starlette.responses import Response
 from lakegc_dagster.sandbox.core import GRACE
 from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content
 
-VERSION = {"version": "sandbox", "version_context": "lakeFS"}
+VERSION = {"version": "sandbox"}
 _STORAGE = {
     "blockstore_description": "",
     "blockstore_id": "",
@@ -27,20 +27,24 @@ def _health(_call: Call) -> Response:
     return no_content()
 
 
-def _config(_call: Call) -> Response:
+def _version_config(call: Call) -> dict[str, str]:
+    return {**VERSION, "version_context": call.core.behaviour.edition}
+
+
+def _config(call: Call) -> Response:
     return answer(
         {
             "capabilities_config": {},
             "storage_config": _STORAGE,
             "storage_config_list": [],
             "ui_config": {},
-            "version_config": VERSION,
+            "version_config": _version_config(call),
         }
     )
 
 
-def _version(_call: Call) -> Response:
-    return answer(VERSION)
+def _version(call: Call) -> Response:
+    return answer(_version_config(call))
 
 
 def _garbage_collection(_call: Call) -> Response:

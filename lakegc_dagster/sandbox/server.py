@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from starlette.responses import Response
 from lakegc_dagster.sandbox import (
     routes_config,
     routes_gc,
+    routes_login,
     routes_objects,
     routes_refs,
     routes_repositories,
@@ -46,6 +48,7 @@ def application(core: Core, accounts: Accounts, requests: Requests) -> Starlette
     """Make the web application."""
     endpoints = [
         *routes_config.ENDPOINTS,
+        *routes_login.ENDPOINTS,
         *routes_repositories.ENDPOINTS,
         *routes_refs.ENDPOINTS,
         *routes_objects.ENDPOINTS,
@@ -137,7 +140,8 @@ class Sandbox:
         self.clock = SandboxClock()
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._accounts = Accounts(_credentials(self._directory, access_key_id, secret_access_key))
+        owner = _credentials(self._directory, access_key_id, secret_access_key)
+        self._accounts = Accounts(owner, self.clock.now)
         self._requests = Requests(Counter())
         self._port = port
         self._core: Core | None = None
@@ -181,6 +185,24 @@ class Sandbox:
             ValueError: If `policy` is not a lakeFS policy.
         """
         return self._accounts.add(name, policy)
+
+    def attach_aws_identity(self, aws_key_id: str, user: User | None = None) -> None:
+        """Let an AWS identity log in as a user, for as long as this object lives.
+
+        Args:
+            aws_key_id: Id of the key with which it signs.
+            user: The user; None for the owner.
+        """
+        self._accounts.attach(aws_key_id, user or self._accounts.owner)
+
+    def token(self, life: timedelta, user: User | None = None) -> str:
+        """Return a bearer token.
+
+        Args:
+            life: How long it is good, by the sandbox's clock.
+            user: Its user; None for the owner.
+        """
+        return self._accounts.tokens.give((user or self._accounts.owner).name, life)[0]
 
     @property
     def blockstore(self) -> Path:

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS repositories (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, storage_namespace TEXT, default_branch TEXT,
     creation_date INTEGER, read_only INTEGER);
 CREATE TABLE IF NOT EXISTS branches (
-    repository INTEGER, id TEXT, commit_id TEXT, hidden INTEGER,
+    repository INTEGER, id TEXT, commit_id TEXT, hidden INTEGER, compacted TEXT,
     PRIMARY KEY (repository, id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tags (
     repository INTEGER, id TEXT, commit_id TEXT, PRIMARY KEY (repository, id)) WITHOUT ROWID;
@@ -59,11 +59,17 @@ class RepositoryRecord:
 
 @dataclass(frozen=True)
 class BranchRecord:
-    """A branch and its head."""
+    """A branch and its head.
+
+    Attributes:
+        compacted: Metarange of the head with the staged changes that were compacted; empty if none
+            were. No commit names it.
+    """
 
     id: str
     commit_id: str
     hidden: bool
+    compacted: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,7 +201,7 @@ class State:
     def branch(self, repository: int, branch_id: str) -> BranchRecord | None:
         """Return a branch, None when there is none."""
         rows = self._rows(
-            "SELECT id, commit_id, hidden FROM branches WHERE repository = ? AND id = ?",
+            "SELECT id, commit_id, hidden, compacted FROM branches WHERE repository = ? AND id = ?",
             repository,
             branch_id,
         )
@@ -206,7 +212,8 @@ class State:
         return [
             _branch(row)
             for row in self._rows(
-                "SELECT id, commit_id, hidden FROM branches WHERE repository = ? ORDER BY id",
+                "SELECT id, commit_id, hidden, compacted FROM branches"
+                " WHERE repository = ? ORDER BY id",
                 repository,
             )
         ]
@@ -214,11 +221,12 @@ class State:
     def put_branch(self, repository: int, branch: BranchRecord) -> None:
         """Create or move a branch."""
         self._write(
-            "INSERT OR REPLACE INTO branches VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO branches VALUES (?, ?, ?, ?, ?)",
             repository,
             branch.id,
             branch.commit_id,
             int(branch.hidden),
+            branch.compacted,
         )
 
     def delete_branch(self, repository: int, branch_id: str) -> None:
@@ -415,7 +423,7 @@ def _repository(row: tuple[object, ...]) -> RepositoryRecord:
 
 
 def _branch(row: tuple[object, ...]) -> BranchRecord:
-    return BranchRecord(str(row[0]), str(row[1]), bool(row[2]))
+    return BranchRecord(str(row[0]), str(row[1]), bool(row[2]), str(row[3]))
 
 
 def _commit(row: tuple[object, ...]) -> CommitRecord:

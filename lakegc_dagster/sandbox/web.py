@@ -29,6 +29,7 @@ class Call:
     """One request with its whole body."""
 
     core: Core
+    accounts: Accounts
     caller: User
     request: Request
     data: bytes
@@ -204,7 +205,7 @@ def route(endpoint: Endpoint, core: Core, accounts: Accounts, requests: Requests
             requests.observer(endpoint.name)
         try:
             with core.lock:
-                response = endpoint.handler(Call(core, caller, request, data))
+                response = endpoint.handler(Call(core, accounts, caller, request, data))
         except ApiError as error:
             return failure(error)
         if response.status_code != HTTPStatus.NO_CONTENT:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from lakegc_dagster import console
-from lakegc_dagster.run_environment import environment_of
 from lakegc_dagster.submit.keys import OWN, Job, read_job
 from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
@@ -26,13 +26,12 @@ from spark_core.phases import (
     NOTHING_BY_THIS_SWEEP,
     NOTHING_DELETED,
     NOTHING_STARTED,
-    SWEEP_STANDS,
     phase,
 )
 from spark_core.run import Environment, Run, open_run
+from spark_core.settings.environment import environment_of, session_of
 from spark_core.spark import placement
 from spark_core.spark.java import check_java, running_java, submitted_properties
-from spark_core.sweep import require_complete
 from spark_core.upkeep import prune_own_tables
 
 if TYPE_CHECKING:
@@ -128,15 +127,8 @@ def _say(shown: Console, job: Job) -> None:
 
 def _session(job: Job, properties: Mapping[str, str]) -> Session:
     """Return the session that `spark-submit` configured, with what lakegc needs where unset."""
-    from spark_core.spark.cluster import prepare_cluster
-    from spark_core.spark.session import start_session
-
     # Instants are compared in UTC, whatever the cluster's time zone.
-    session = start_session(
-        {**job.settings.spark_config(), **properties, "spark.sql.session.timeZone": "UTC"}
-    )
-    prepare_cluster(session, ship_package=job.settings.spark.ship_package)
-    return session
+    return session_of(job.settings, {**properties, "spark.sql.session.timeZone": "UTC"})
 
 
 def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
@@ -160,16 +152,9 @@ def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
     )
     shown.print(f"run {key}", markup=False)
     with console.Steps(shown) as steps:
-        if own_key is None:
-            found = mark_and_sweep.mark_and_conclude(opened, steps)
-            if not found.passed or not job.sweep:
-                _report(shown, opened)
-            mark_and_sweep.require_passed(opened, found)
-        stored = mark_and_sweep.sweep(opened, steps) if job.sweep else None
-    if stored is not None:
-        with phase(SWEEP_STANDS):
-            _report(shown, opened)
-            require_complete(stored)
+        mark_and_sweep.collect(
+            opened, steps, partial(_report, shown), marks=own_key is None, sweeps=job.sweep
+        )
     shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
     shown.print(
         f"house    {prune_own_tables.after_run(opened).words}", markup=False, soft_wrap=True

@@ -16,11 +16,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings import file as settings_file
 from lakegc_dagster.submit.stores import StoreKeys, read_store_keys
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
+from spark_core.settings import Settings
+from spark_core.settings import file as settings_file
 
 OWN = "spark.lakegc."
 # This is no setting: it is given once, for one dead run.

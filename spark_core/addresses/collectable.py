@@ -115,6 +115,37 @@ def given_name_batch(addresses: pa.StringArray, *, flat: bool = False) -> pa.Boo
     return pc.or_(given, pc.match_substring_regex(addresses, _FLAT)) if flat else given
 
 
+# Files that tell where a table lies that was written past lakeFS, by the folder that each format
+# keeps them in: what is common to all, and the form of each.
+# References: Iceberg's table spec, "File System Tables"; Delta's protocol, "Delta Log Entries".
+TABLE_FILES = {
+    "iceberg": (
+        "/metadata/",
+        r"^data/.*/metadata/(?:[^/]+\.metadata\.json(?:\.gz)?|[^/]+\.avro|version-hint\.text)$",
+    ),
+    "delta": ("/_delta_log/", r"^data/.*/_delta_log/[^/]+\.(?:json|checkpoint.*\.parquet|crc)$"),
+}
+
+
+def files_of_tables(addresses: pa.StringArray, kind: str) -> pa.BooleanArray:
+    """Say which addresses are those of metadata of a kind of `TABLE_FILES`.
+
+    lakeFS gives no such name: they were put there without it.
+
+    Examples:
+        >>> names = ["data/t/metadata/v3.metadata.json", "data/t/data/0.parquet", "metadata/a.avro"]
+        >>> files_of_tables(pa.array(names), "iceberg").to_pylist()
+        [True, False, False]
+        >>> log = ["data/t/_delta_log/00000000000000000001.json", "data/t/_delta_log/"]
+        >>> files_of_tables(pa.array(log), "delta").to_pylist()
+        [True, False]
+    """
+    common, form = TABLE_FILES[kind]
+    may_be = pc.match_substring(addresses, common)
+    # Hardly any listing has one, and the form takes longer to compare.
+    return pc.match_substring_regex(addresses, form) if pc.any(may_be).as_py() else may_be
+
+
 # How lakeFS names an object, behind any prefix: shards, reverse time of a slice, time of the upload
 # and a signature, or a folder of an old version. No two objects anywhere share such a name. So an
 # outside address that ends in one may name an object of this namespace through another name of the

@@ -2,3 +2,7 @@
 
 This package deletes nothing, and believes no report that it cannot verify by its hashes.
 """
+
+from spark_core.extras import require
+
+require("certificate", "Certificates")

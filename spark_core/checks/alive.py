@@ -21,11 +21,7 @@ def uncommitted_was_read_whole(run: Run, manifests: Manifests) -> CheckResult:  
     read = StagedFigures.of(table)
     rows = read.file_rows + read.from_diffs
     lacking = []
-    # An earlier lakegc refused without a scan, and its mark did not count the branches.
-    branches = read.branches_read
-    if read.pages < 1 and branches is None:
-        lacking.append("no page was read")
-    if branches == 0:
+    if read.branches_read == 0:
         lacking.append("no branch's changes were read")
     if read.files < read.pages_with_data:
         lacking.append("a page claimed rows that are in no file")
@@ -38,8 +34,8 @@ def uncommitted_was_read_whole(run: Run, manifests: Manifests) -> CheckResult:  
         "uncommitted_addresses",
         not lacking,
         f"{read.pages} pages, {read.pages_with_data} with data, {read.files} files "
-        f"read with {read.file_rows} rows, {read.from_diffs} more rows from diffs"
-        + (f" of {branches} branches" if branches is not None else "")
+        f"read with {read.file_rows} rows, {read.from_diffs} more rows from diffs of "
+        f"{read.branches_read} branches"
         + (f"; {'; '.join(lacking)}. Mark again under a new run key." if lacking else ""),
         {
             **{
@@ -54,7 +50,7 @@ def uncommitted_was_read_whole(run: Run, manifests: Manifests) -> CheckResult:  
                 )
             },
             "rows": table.rows,
-            "branches_read": branches,
+            "branches_read": read.branches_read,
             "rows_told_by_server": "none: its answers tell no number of rows",
         },
         limit="no page without its file, no file unread, no row lost",
@@ -66,8 +62,10 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
     manifest = manifests["retained_commits"]
     figures = CommitsFigures.of(manifest)
     unknown = figures.unknown_to_dump
-    passed = manifest.rows > 0 and not unknown
-    if manifest.rows == 0:
+    compacted = figures.compacted or 0
+    retained = manifest.rows - compacted
+    passed = retained > 0 and not unknown
+    if retained == 0:
         summary = (
             "no commit is retained, so every object would look unreachable. Run again in a minute."
         )
@@ -77,7 +75,9 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
             f"({unknown[0][:12]}...). Run again; if it stays, report it with this run's manifest."
         )
     else:
-        summary = f"{manifest.rows} of {figures.commits} commits keep their objects"
+        summary = f"{retained} of {figures.commits} commits keep their objects"
+        if compacted:
+            summary += f"; so do {compacted} metaranges that no commit names"
         if figures.refs_read_by == "walk":
             summary += (
                 f"; refs read by: walk, {figures.unknown_to_walk} more are known from "
@@ -89,7 +89,8 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
         passed,
         summary,
         {
-            "retained": manifest.rows,
+            "retained": retained,
+            **({"compacted": compacted} if compacted else {}),
             "retained_by_server": figures.retained_by_server,
             "commits": figures.commits,
             "commits_beside_dump": figures.commits_beside_dump,
@@ -170,8 +171,6 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
     """
     figures = CommittedFigures.of(manifests["committed_addresses"])
     taken = figures.taken
-    # A mark of an earlier version did not count the rows. That is a doubt, so it must be made
-    # again.
     metaranges, held, rows = (
         figures.metaranges,
         figures.metarange_rows,
@@ -197,7 +196,7 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
             f", all of them {_read_or_taken(taken.metaranges, taken.ranges)}"
             if passed
             else ", of which only {}, {} and {} are known, and ".format(*known)
-            + f"{held} of {'unknown' if rows is None else rows} rows of metaranges and {stored} of "
+            + f"{held} of {rows} rows of metaranges and {stored} of "
             f"{figures.addresses_read} addresses came out of it. Mark again under a new run key."
         ),
         {

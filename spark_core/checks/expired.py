@@ -84,12 +84,9 @@ def plan_is_a_selection_of_fates(run: Run, manifests: Manifests) -> CheckResult:
     table = manifests[_TABLE]
     amounts = ExpiredFigures.of(table).by_fate
     is_stored = tables.FATES.name in table.facts.get(ENCLOSED, {})
-    may_go = sum(objects for fate, (objects, _) in (amounts or {}).items() if Fate(fate).may_go)
-    if amounts is None or not is_stored:
-        problem = (
-            "an earlier lakegc marked this run, and stored no fates of the objects. Its report "
-            "stays; to sweep, mark again under a new run key."
-        )
+    may_go = sum(objects for fate, (objects, _) in amounts.items() if Fate(fate).may_go)
+    if not is_stored:
+        problem = "the fates of the objects are not stored. Mark again under a new run key."
     elif may_go != table.rows:
         problem = (
             f"the fates let {may_go} objects go, and the table names {table.rows}. Report it with "
@@ -167,7 +164,7 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
     A few objects may be missing: some are lost, and some never existed.
     """
     listing = ListedFigures.of(manifests["namespace_slices"])
-    listed, inventory = listing.all_objects, listing.inventory
+    listed, inventory = listing.objects, listing.inventory
     figures = ExpiredFigures.of(manifests[_TABLE])
     live, missing = figures.live_objects, figures.missing_objects
     retained = CommittedFigures.of(manifests["committed_addresses"]).in_data
@@ -305,7 +302,6 @@ def waiting_words(twins: TwinFigures) -> str:
         )
     if twins.is_late:
         helps = [("the time for asking (twin_time_minutes) was over", "raise twin_time_minutes")]
-    # A mark of an earlier version does not record this.
     if twins.is_held_up or not helps:
         helps.append(("paths that are not UTF-8 block its listing", "rename those paths"))
     causes, ways = (" and ".join(words) for words in zip(*helps, strict=True))
@@ -316,8 +312,8 @@ def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:
     """No larger share of the objects, or of the bytes, would go than the limit allows."""
     listing = ListedFigures.of(manifests["namespace_slices"])
     expired = ExpiredFigures.of(manifests[_TABLE])
-    objects, size, listed = expired.expired_objects, expired.expired_bytes, listing.all_objects
-    of_objects, of_bytes = share(objects, listed), share(size, listing.all_bytes)
+    objects, size, listed = expired.expired_objects, expired.expired_bytes, listing.objects
+    of_objects, of_bytes = share(objects, listed), share(size, listing.object_bytes)
     limit, floor = run.options.max_expired_share, run.options.share_from_objects
     passed = listed < floor or max(of_objects, of_bytes) <= limit
     lifted_by = confirmed_or("max_expired_share", run, "expired_share_is_plausible")

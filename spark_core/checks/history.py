@@ -53,7 +53,7 @@ class _Past:
         last: The last run that passed or was confirmed, of any kind.
         alike: The last one that lets go what this one does.
         not_passed: Newer runs that did not pass.
-        not_comparable: Newer runs of another instance or an earlier lakegc.
+        not_comparable: Newer runs of another instance or another lakegc.
         damaged: What cannot be read of them.
     """
 
@@ -69,7 +69,7 @@ def standing(manifests: Manifests) -> dict[str, int]:
     expired = ExpiredFigures.of(manifests[_TABLE])
     within = expired.reference
     return {
-        "listed_objects": ListedFigures.of(manifests["namespace_slices"]).all_objects,
+        "listed_objects": ListedFigures.of(manifests["namespace_slices"]).objects,
         "live_objects": expired.live_objects,
         "retained_commits": manifests["retained_commits"].rows,
         _GOING[expired.collects]: expired.expired_objects
@@ -111,7 +111,7 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
         summary = (
             "no earlier run of this repository passed, so there is nothing to compare with"
             + (
-                f" ({past.not_comparable} are of another instance or an earlier lakegc)"
+                f" ({past.not_comparable} are of another instance or version of lakegc)"
                 if past.not_comparable
                 else ""
             )

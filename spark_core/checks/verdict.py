@@ -127,7 +127,7 @@ def load(run: Run) -> Verdict:
             "did not end, or its checks were not run",
             "Mark first (`lakegc mark`), then sweep.",
         ) from missing
-    return Verdict.from_json(data, name=key, formats=(Verdict.FORMAT,))
+    return Verdict.from_json(data, name=key)
 
 
 def results(run: Run) -> list[CheckResult]:
@@ -188,7 +188,6 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     _require_same_decision(run, verdict)
     stored = load_mark(run, anew=True)
     _require_same_tables(run, verdict, stored)
-    _require_whole(run, stored[tables.NAMESPACE_SLICES.name].manifest)
     _require_within(run, stored[tables.NAMESPACE_SLICES.name].manifest)
     confirmed = confirmed_checks(run, verdict)
     failed = [
@@ -342,17 +341,6 @@ def _require_same_decision(run: Run, verdict: Verdict) -> None:
         raise VerdictError(
             f"run {run.key} of {run.repository.id} was marked with cutoff {verdict.cutoff}, now it "
             f"is {run.cutoff.isoformat()}",
-            _WAY_ON,
-        )
-
-
-def _require_whole(run: Run, slices: Manifest) -> None:
-    """Refuse to sweep an optimized mark of an earlier lakegc: its tables are parts of others."""
-    base = ListedFigures.of(slices).base
-    if base is not None:
-        raise VerdictError(
-            f"an earlier lakegc marked run {run.key} of {run.repository.id}, and read only what "
-            f"had changed since run {base.run}: a sweep needs tables that are whole",
             _WAY_ON,
         )
 

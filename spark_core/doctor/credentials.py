@@ -6,10 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import boto3
-from botocore.exceptions import BotoCoreError
-
 from spark_core.errors import SettingsError
+from spark_core.extras import require
 from spark_core.storage import StoreOptions
 
 # botocore's names for the sources of credentials.
@@ -49,6 +47,10 @@ def credential_source(
 
 
 def _aws(options: StoreOptions) -> str:
+    require("s3", "Namespaces s3://")
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
     role = f", to assume the role {options.s3_role_arn}" if options.s3_role_arn else ""
     if options.s3_access_key_id:
         return _AWS["explicit"] + role

@@ -41,7 +41,7 @@ def _namespace(examination: Examination) -> Found:
 
 def _kind_of_store(examination: Examination) -> Found:
     repository, namespace = examination.repository, examination.namespace
-    kind = ask_kind_of_store(examination.server, repository, namespace)
+    kind = ask_kind_of_store(examination.server, repository, namespace).blockstore_type
     return Found(f"{kind}, as the server says", figures={"blockstore_type": kind})
 
 

@@ -26,7 +26,8 @@ def _keys(examination: Examination) -> Found:
     options = examination.server_options()
     examination.server = LakeFSServer(options, clock=examination.clock)
     examination.permissions = Permissions(options, clock=examination.clock)
-    return Found(f"found, for {options.endpoint}", figures={"endpoint": options.endpoint})
+    which = "" if options.token is None else f": {options.token.called}"
+    return Found(f"found{which}, for {options.endpoint}", figures={"endpoint": options.endpoint})
 
 
 def _answers(examination: Examination) -> Found:
@@ -40,14 +41,16 @@ def _takes_keys(examination: Examination) -> Found:
     try:
         version = server.version()
     except PermissionDeniedError as refusal:
-        return Found(
-            refusal.found,
-            False,
+        tokens = examination.server_options().token
+        next_step = (
             "This call needs no permission, so it is the keys: set access_key_id and "
             "secret_access_key of a user that the server knows (they may have been deleted or "
-            "replaced there).",
-            {"error": type(refusal).__name__},
+            "replaced there)."
+            if tokens is None
+            else f"This call needs no permission, so it is {tokens.called}: it has to be one of "
+            "this server, of a user that it knows, and may have ended."
         )
+        return Found(refusal.found, False, next_step, {"error": type(refusal).__name__})
     examination.user = True
     return Found("taken", figures={"version": version})
 

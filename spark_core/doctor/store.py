@@ -10,7 +10,7 @@ from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import Found, Question, found_by
 from spark_core.errors import LakegcError, NotFoundError, PermissionDeniedError, SettingsError
 from spark_core.run.preconditions import ask_store_clock
-from spark_core.storage import open_store
+from spark_core.storage import is_directory_bucket, open_store
 from spark_core.storage.probes import (
     honours_conditional_put,
     require_deletable,
@@ -30,7 +30,10 @@ def _credentials(examination: Examination) -> Found:
 
 def _opens(examination: Examination) -> Found:
     examination.store = open_store(examination.namespace, examination.storage().store_options)
-    return Found(f"{_KINDS[examination.namespace.kind]}, {examination.store.root}")
+    kind = _KINDS[examination.namespace.kind]
+    if is_directory_bucket(examination.namespace):
+        kind = f"{kind}, a directory bucket (no order, no MD5, no versions)"
+    return Found(f"{kind}, {examination.store.root}")
 
 
 def _lists(examination: Examination) -> Found:

@@ -14,7 +14,7 @@ from spark_core import holds, lakegc_keys
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
-from spark_core.explain.stored_rows import is_missing, rows_of
+from spark_core.explain.stored_rows import rows_of
 from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import rule_in_words
@@ -61,10 +61,7 @@ class Reason:
 
 _REACHED = Reason("commit", "a retained commit had it when the run was marked")
 # The other kinds of the first reason are fates.
-_FATE_OF_KIND = {"commit": Fate.COMMITTED.value, "unknown": ""}
-_EARLIER_LAKEGC = Reason(
-    "unknown", "marked by an earlier lakegc, which did not note why the object stays"
-)
+_FATE_OF_KIND = {"commit": Fate.COMMITTED.value}
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
 
 def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Explanation]:
     """Explain the objects that a run listed, by the fates that it stored."""
-    fates, otherwise = _fates(run, list(listed))
+    fates = _fates(run, list(listed))
     reached = [address for address in listed if address not in fates]
     having = holders(run, run.load(tables.RETAINED_COMMITS), reached) if reached else {}
     held = _held(run, list(listed))
@@ -151,38 +148,23 @@ def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, E
     found = _going(run, going)
     for address, row in listed.items():
         known, commits = fates.get(address), having.get(address, ())
-        if address not in going:
-            if (
-                known is None
-                and otherwise == _REACHED
-                and not (commits or run.store.exists(address))
-            ):
-                found[address] = _as_listed(_vanished(run, address), row)
-                continue
-            reasons = _commits(commits) or [otherwise]
-            if known is not None:
-                reasons = [_reason(run, known, row)]
+        if address in going:
+            found[address] = replace(found[address], fate=fates[address]["fate"])
+        elif known is None and not (commits or run.store.exists(address)):
+            found[address] = _vanished(run, address)
+        else:
+            reasons = [_reason(run, known, row)] if known else _commits(commits) or [_REACHED]
             if address in held and reasons[0].kind != Fate.HELD:
                 reasons.append(held[address])
             found[address] = _kept(run, address, reasons, commits)
-        else:
-            found[address] = replace(found[address], fate=fates[address]["fate"])
         found[address] = _as_listed(found[address], row)
     return found
 
 
-def _fates(run: Run, addresses: Sequence[str]) -> tuple[dict[str, dict[str, Any]], Reason]:
-    """Return the fates of listed objects, and what is said of one that has none."""
-    try:
-        found = rows_of(run, tables.FATES, addresses, by_hash=True)
-    except ChainError as problem:
-        if not is_missing(problem):
-            raise
-        rows = rows_of(run, tables.EXPIRED_ADDRESSES, addresses)
-        return {
-            each: {"fate": Fate.EXPIRED, "why": row["reason"]} for each, row in rows.items()
-        }, _EARLIER_LAKEGC
-    return {each: row for each, row in found.items() if row["address"] in (None, each)}, _REACHED
+def _fates(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the stored fates of listed objects; one that a retained commit reaches has none."""
+    found = rows_of(run, tables.FATES, addresses, by_hash=True)
+    return {each: row for each, row in found.items() if row["address"] in (None, each)}
 
 
 def _as_listed(found: Explanation, row: Mapping[str, Any]) -> Explanation:

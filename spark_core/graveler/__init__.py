@@ -1,8 +1,8 @@
 """Read and write lakeFS's ranges, metaranges and refs dumps, byte for byte as the server does.
 
-Readers: `read_range`, `read_dated_range`, `read_metarange`, `read_records`, `read_refs`,
-`read_commit_records`, `decode_entry`. Writers: `write_range`, `write_metarange`, `write_tables`,
-`write_refs_dump`.
+Readers: `read_range`, `read_dated_range`, `read_metarange`, `is_metarange`, `read_records`,
+`read_refs`, `read_commit_records`, `decode_entry`. Writers: `write_range`, `write_metarange`,
+`write_tables`, `write_refs_dump`.
 Hashes: `table_id`, `entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. The package
 converts bytes to Arrow and back; it touches no store.
 """
@@ -10,7 +10,7 @@ converts bytes to Arrow and back; it touches no store.
 from spark_core.graveler.commits import CommitRecord
 from spark_core.graveler.entries import Entry, Timestamp, decode_entry, encode_entry, entry_identity
 from spark_core.graveler.identity import commit_id, table_id
-from spark_core.graveler.metaranges import read_metarange
+from spark_core.graveler.metaranges import END_BYTES, is_metarange, read_metarange
 from spark_core.graveler.range_writer import write_metarange, write_range, write_tables
 from spark_core.graveler.ranges import read_dated_range, read_range
 from spark_core.graveler.records import SSTable, read_records
@@ -19,6 +19,7 @@ from spark_core.graveler.warm import warm_up
 from spark_core.graveler.writer import TableFile
 
 __all__ = [
+    "END_BYTES",
     "CommitRecord",
     "Entry",
     "RefsTables",
@@ -29,6 +30,7 @@ __all__ = [
     "decode_entry",
     "encode_entry",
     "entry_identity",
+    "is_metarange",
     "read_commit_records",
     "read_dated_range",
     "read_metarange",

@@ -121,6 +121,10 @@ class Handles:
         """Where each block's trailer ends."""
         return self.offsets + self.lengths + TRAILER_SIZE
 
+    def earlier_by(self, size_bytes: int) -> Handles:
+        """Return where the blocks lie in what is left of the file without its first bytes."""
+        return Handles(self.offsets - size_bytes, self.lengths)
+
 
 def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
     """Check and decompress blocks.

@@ -11,7 +11,11 @@ from spark_core import schemas
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
 from spark_core.graveler.blocks import Pieces
-from spark_core.graveler.records import METARANGES, gather, scan
+from spark_core.graveler.records import METARANGES, RANGES, gather, scan
+from spark_core.graveler.sstable import read_properties
+
+# Bytes at the end of a table that have its properties, unless its keys are very long.
+END_BYTES = 4096
 
 # Ids become object keys, so nothing but a SHA-256 in hex may pass.
 _TABLE_ID = re.compile(rb"[0-9a-f]{64}")
@@ -37,6 +41,29 @@ def read_metarange(data: bytes, *, name: str, expected_id: str | None = None) ->
         lakefs-facts 2.4, 2.5; lakeFS v1.84 `pkg/graveler/committed/meta_range_writer.go`.
     """
     return read_ranges_of(data, name=name, entity=None, expected_id=expected_id)
+
+
+def is_metarange(end: bytes, size_bytes: int, *, name: str) -> bool | None:
+    """Tell a metarange of objects from a range and from the tables of a refs dump, by its end.
+
+    Args:
+        end: The last bytes of the file; `END_BYTES` nearly always suffice.
+        size_bytes: Size of the file.
+        name: Name of the file, for errors.
+
+    Returns:
+        None if more of the file is needed to tell.
+
+    Raises:
+        CorruptTableError: If it is no table that lakeFS writes.
+    """
+    properties = read_properties(end, size_bytes, name=name)
+    if properties is None:
+        return None
+    kind = properties.get("type", b"").decode("ascii", "replace")
+    if kind not in (RANGES, METARANGES):
+        raise CorruptTableError(name, None, f"property `type` is {kind!r}")
+    return kind == METARANGES and "entity" not in properties
 
 
 def read_ranges_of(

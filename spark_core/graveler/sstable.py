@@ -159,7 +159,7 @@ def open_table(data: bytes, *, name: str) -> Table:
         )
     inside = Source(name, "the metaindex's entry", _offset(metaindex))
     numbers = _read_uvarints(named[PROPERTIES_BLOCK], 2, inside)
-    properties_block = _one_handle(numbers, data, name, _offset(metaindex))
+    properties_block = _one_handle(numbers, len(data), name, _offset(metaindex))
     raw = _read_plain_block(data, name, properties_block, "properties")
     properties = _check_properties(raw, Source(name, "the properties", _offset(properties_block)))
 
@@ -183,8 +183,36 @@ def open_table(data: bytes, *, name: str) -> Table:
     return Table(name, properties, load_blocks(data, name, data_blocks))
 
 
-def _read_footer(data: bytes, name: str) -> tuple[Handles, Handles]:
-    """Return the handles of the metaindex and of the index."""
+def read_properties(end: bytes, size_bytes: int, *, name: str) -> dict[str, bytes] | None:
+    """Read the properties of a table from its end alone.
+
+    Args:
+        end: The last bytes of the file.
+        size_bytes: Size of the file.
+        name: Name of the file, for errors.
+
+    Returns:
+        All properties; None if they begin before `end` does.
+
+    Raises:
+        CorruptTableError: If it is no table of the one format that lakeFS writes.
+    """
+    before = size_bytes - len(end)
+    metaindex, _ = _read_footer(end, name, before)
+    if _offset(metaindex) < before:
+        return None
+    named = _read_plain_block(end, name, metaindex.earlier_by(before), "metaindex")
+    inside = Source(name, "the metaindex's entry", _offset(metaindex))
+    numbers = _read_uvarints(named.get(PROPERTIES_BLOCK, b""), 2, inside)
+    block = _one_handle(numbers, size_bytes, name, _offset(metaindex))
+    if _offset(block) < before:
+        return None
+    raw = _read_plain_block(end, name, block.earlier_by(before), "properties")
+    return _check_properties(raw, Source(name, "the properties", _offset(block)))
+
+
+def _read_footer(data: bytes, name: str, before: int = 0) -> tuple[Handles, Handles]:
+    """Return the handles of the metaindex and of the index; so many bytes lie `before` the data."""
     at = len(data) - FOOTER_SIZE
     if at < 0:
         raise CorruptTableError(
@@ -208,8 +236,9 @@ def _read_footer(data: bytes, name: str) -> tuple[Handles, Handles]:
     numbers = _read_uvarints(
         footer[1:41], 4, Source(name, "the footer's handles", at + 1), padded=True
     )
-    return _one_handle(numbers[:2], data, name, at + 1), _one_handle(
-        numbers[2:], data, name, at + 1
+    size_bytes = before + len(data)
+    return _one_handle(numbers[:2], size_bytes, name, before + at + 1), _one_handle(
+        numbers[2:], size_bytes, name, before + at + 1
     )
 
 
@@ -225,9 +254,9 @@ def _read_uvarints(raw: bytes, count: int, source: Source, *, padded: bool = Fal
     return numbers
 
 
-def _one_handle(numbers: list[int], data: bytes, name: str, named_at: int) -> Handles:
+def _one_handle(numbers: list[int], size_bytes: int, name: str, named_at: int) -> Handles:
     offset, length = numbers
-    limit = len(data) - FOOTER_SIZE
+    limit = size_bytes - FOOTER_SIZE
     if length > limit - TRAILER_SIZE - offset:
         raise _outside(offset, length, limit, name, named_at)
     return Handles(np.array([offset], np.int64), np.array([length], np.int64))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import cramjam
 import google_crc32c
 
 from spark_core.graveler.identity import TableHash
@@ -262,7 +261,7 @@ class TableBuilder:
         """Append a block and return its encoded handle."""
         stored, kind = block, PLAIN
         if compress:
-            smaller = bytes(cramjam.snappy.compress_raw(block))
+            smaller = _compressed(block)
             if len(smaller) < len(block) - len(block) // 8:
                 stored, kind = smaller, SNAPPY
         stored_and_type = stored + bytes([kind])
@@ -317,3 +316,13 @@ def _successor(key: bytes) -> bytes:
         if byte != 0xFF:
             return user[:i] + bytes([byte + 1]) + _SEPARATOR
     return key
+
+
+def _compressed(block: bytes) -> bytes:
+    """Compress a block as the server does: other compressors find other matches, hence other ids.
+
+    Only the sandbox writes tables, so the engine by itself need not have the library.
+    """
+    import cramjam
+
+    return bytes(cramjam.snappy.compress_raw(block))

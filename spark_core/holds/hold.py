@@ -54,9 +54,6 @@ class Hold(Document):
         why: A note.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a hold"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -75,14 +72,14 @@ class Hold(Document):
         return f"hold {self.name}: {self.kind} {shown}"
 
     @classmethod
-    def from_json(cls, data: bytes, *, name: str, formats: Sequence[int] | None = None) -> Self:
+    def from_json(cls, data: bytes, *, name: str) -> Self:
         """Read a hold back.
 
         Raises:
             CorruptTableError: If it is no hold, or a hold of another name: nobody knows what it
                 keeps.
         """
-        hold = super().from_json(data, name=name, formats=formats)
+        hold = super().from_json(data, name=name)
         is_of_a_commit = hold.commit_id is not None
         if (
             not hold.value

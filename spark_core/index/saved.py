@@ -44,9 +44,6 @@ class Saved(OfAMark):
         entries: Files of entries, which `ranges` names by their keys.
     """
 
-    # 4 was the last format of marks that began from another one, without an index.
-    FORMAT: ClassVar[int] = 5
-    FORMATS: ClassVar[tuple[int, ...]] = (5,)
     CALLED: ClassVar[str] = "what a lakegc mark saved for the next"
 
     repository: str

@@ -19,11 +19,15 @@ class StorageConfig:
         blockstore_type: s3, gs, azure, local or mem.
         blockstore_id: Which of several stores; empty for a single one.
         pre_sign_support: Whether the server can presign URLs.
+        may_compact: Whether the server may write what is staged into metaranges that no commit
+            names. The open server never does; it and those from before such servers say so, or
+            say nothing of their edition.
     """
 
     blockstore_type: str
     blockstore_id: str
     pre_sign_support: bool
+    may_compact: bool = False
 
 
 @dataclass(frozen=True)

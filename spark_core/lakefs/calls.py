@@ -15,6 +15,7 @@ _LACKING_PERMISSION = "insufficient permissions"
 _NOT_PERMITTED = "User does not have the required permissions"
 
 TOO_MANY = 429
+NOT_IMPLEMENTED = 501
 # The status of an answer that broke off.
 BROKEN_OFF = 0
 
@@ -28,12 +29,14 @@ class Call:
         subject: What is called, and for what: "prepare_commits of repository docs".
         action: Permission action that the server checks; empty if any user may call.
         repeatable: Whether a second call does no harm after the first one took effect.
+        public: Whether the server answers it to everybody, so that it carries no keys.
     """
 
     name: str
     subject: str
     action: str = ""
     repeatable: bool = True
+    public: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,6 @@ class Answer:
 
     @property
     def lacks_permission(self) -> bool:
-        """Whether the server accepts the keys but says that their user may not do this."""
+        """Whether the server knows the user but says that he may not do this."""
         by_words = self.status in (401, 403) and self.message.startswith(_LACKING_PERMISSION)
         return by_words or (self.status >= 400 and self.message == _NOT_PERMITTED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from datetime import timedelta
 from urllib.parse import quote
@@ -26,6 +25,7 @@ from spark_core.lakefs.calls import (
     Answer,
     Call,
 )
+from spark_core.lakefs.logins import Login
 from spark_core.lakefs.options import ServerOptions
 from spark_core.plain_text import visible
 
@@ -54,11 +54,12 @@ class ServerErrors:
     """The errors of one server, in words that say what to do.
 
     Args:
-        options: Its address, limits and keys; no text may hold the keys.
+        options: Its address and limits.
+        login: The keys or tokens that are sent; no text may hold them.
     """
 
-    def __init__(self, options: ServerOptions) -> None:
-        self.options = options
+    def __init__(self, options: ServerOptions, login: Login) -> None:
+        self.options, self._login = options, login
 
     def of_answer(self, call: Call, answer: Answer) -> LakegcError:
         """Return the error for an answer without success: what it means and what to do about it."""
@@ -67,7 +68,7 @@ class ServerErrors:
             f" ({text})" if text else ""
         )
         return (
-            _not_allowed(call, answer, found)
+            _not_allowed(call, answer, found, self._login)
             or _not_there(answer, found)
             or self._of_the_server(call, answer, found)
         )
@@ -117,6 +118,13 @@ class ServerErrors:
                 f"connect_timeout_seconds = {_seconds(options.connect_timeout)}",
                 "Check endpoint and the network, or raise connect_timeout_seconds, and run again.",
             )
+        if isinstance(error, urllib3.exceptions.ProxyError):
+            return ServerAwayError(
+                f"{call.subject}: the proxy gives no connection to {options.endpoint} "
+                f"({self._why(error.original_error)})",
+                "Look at HTTPS_PROXY (for http:// HTTP_PROXY), at the proxy's own rules, and at "
+                "NO_PROXY if the server is to be reached without it, and run again.",
+            )
         if isinstance(error, urllib3.exceptions.LocationValueError):
             return SettingsError(
                 f"{call.subject}: endpoint {options.endpoint} is not a URL that can be called"
@@ -133,21 +141,17 @@ class ServerErrors:
 
     @property
     def _secrets(self) -> tuple[str, ...]:
-        """The keys as they are, and as sent, in case the server or a proxy repeats its input."""
-        options = self.options
-        pair = base64.b64encode(
-            f"{options.access_key_id}:{options.secret_access_key}".encode()
-        ).decode()
-        plain = (options.secret_access_key, options.access_key_id)
-        forms = {pair, *plain, *(quote(each, safe="") for each in (pair, *plain))}
+        """Keys and tokens, also as in a URL, in case the server or a proxy repeats its input."""
+        plain = self._login.secrets
+        forms = {*plain, *(quote(each, safe="") for each in plain)}
         return tuple(sorted((form for form in forms if form), key=len, reverse=True))
 
-    def _why(self, error: urllib3.exceptions.HTTPError) -> str:
-        """Return the system's own words at the end of urllib3's."""
+    def _why(self, error: Exception) -> str:
+        """Return the system's or the proxy's own words at the end of urllib3's."""
         return self.shown(str(error).rpartition(": ")[2])
 
 
-def _not_allowed(call: Call, answer: Answer, found: str) -> LakegcError | None:
+def _not_allowed(call: Call, answer: Answer, found: str, login: Login) -> LakegcError | None:
     """Return the error for an answer that refuses the user or his keys; None for another answer."""
     needed = f"the action {call.action}" if call.action else "any valid user"
     if answer.status == 403 and answer.message == READ_ONLY:
@@ -158,14 +162,14 @@ def _not_allowed(call: Call, answer: Answer, found: str) -> LakegcError | None:
     if answer.lacks_permission:
         return PermissionDeniedError(
             found,
-            f"The server knows the keys; their user lacks {needed}: add it to one of the user's "
+            f"The server knows who asks; their user lacks {needed}: add it to one of the user's "
             "policies.",
         )
     if answer.status in (401, 403):
         return PermissionDeniedError(
             found,
-            f"Needed: {needed}. Check access_key_id and secret_access_key first (lakeFS answers "
-            "401 for wrong keys and for a lacking permission alike), then the user's policy.",
+            f"Needed: {needed}. Check {login.called} first (lakeFS answers 401 for what it does "
+            "not know and for a lacking permission alike), then the user's policy.",
         )
     return None
 

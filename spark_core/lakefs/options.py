@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from spark_core.errors import SettingsError
+from spark_core.lakefs.tokens import TokenSource
 from spark_core.pasted_keys import require_plain
 
 _API = "/api/v1"
@@ -14,14 +16,18 @@ _API = "/api/v1"
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Address and keys of the lakeFS server, and how long to wait for it.
+    """Address of the lakeFS server, how to log in, and how long to wait for it.
 
     Attributes:
         endpoint: URL of the server, with or without `/api/v1`.
-        access_key_id: Key of a lakeFS user.
+        access_key_id: Key of a lakeFS user; empty where tokens are sent instead.
         secret_access_key: Its secret; never shown.
+        token: Where bearer tokens come from that are sent instead of the keys.
         ca_certificate: File with certificates to trust instead of the system's; None for the
             system's.
+        client_certificate: File with the certificate that this machine shows a server that demands
+            one.
+        client_key: File with its key; None if that is in the same file.
         connect_timeout: How long a connection may take.
         read_timeout: How long an answer may take. A page of prepare_uncommitted
             takes up to a minute (`ugc.prepare_interval`), so a value near 60 s
@@ -39,9 +45,12 @@ class ServerOptions:
     """
 
     endpoint: str
-    access_key_id: str = field(repr=False)
-    secret_access_key: str = field(repr=False)
+    access_key_id: str = field(default="", repr=False)
+    secret_access_key: str = field(default="", repr=False)
+    token: TokenSource | None = field(default=None, repr=False)
     ca_certificate: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
     connect_timeout: timedelta = timedelta(seconds=10)
     read_timeout: timedelta = timedelta(seconds=120)
     prepare_deadline: timedelta = timedelta(minutes=20)
@@ -72,13 +81,7 @@ class ServerOptions:
                 f"endpoint {self.endpoint!r} is not the URL of a server; write it as "
                 "https://lakefs.example.com"
             )
-        if not self.access_key_id or not self.secret_access_key:
-            raise SettingsError(
-                f"no keys for {self.endpoint}: access_key_id and secret_access_key are both "
-                "needed. Set them in the environment or in the file that the settings name."
-            )
-        for name in ("access_key_id", "secret_access_key"):
-            require_plain(getattr(self, name), f"the {name} for {self.endpoint}")
+        self._require_one_login()
         for name in (
             "connect_timeout",
             "read_timeout",
@@ -93,6 +96,40 @@ class ServerOptions:
         for name in ("max_pages", "tries"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it has to be at least 1")
+
+    def _require_one_login(self) -> None:
+        keys = self.access_key_id, self.secret_access_key
+        if self.token is not None and any(keys):
+            raise SettingsError(
+                f"keys and a token for {self.endpoint}, and only one can be meant", "Leave one."
+            )
+        if self.token is None and not all(keys):
+            raise SettingsError(
+                f"no keys for {self.endpoint}: access_key_id and secret_access_key are both "
+                "needed. Set them in the environment or in the file that the settings name."
+            )
+        for name in ("access_key_id", "secret_access_key"):
+            require_plain(getattr(self, name), f"the {name} for {self.endpoint}")
+
+    def require_files(self) -> None:
+        """Make sure that the files of certificates are there; urllib3 would say it of a connection.
+
+        Raises:
+            SettingsError: If one cannot be read, or a key has no certificate.
+        """
+        if self.client_key is not None and self.client_certificate is None:
+            raise SettingsError(
+                "client_key is set and client_certificate is not", "Set both, or neither."
+            )
+        for name in ("ca_certificate", "client_certificate", "client_key"):
+            file = getattr(self, name)
+            try:
+                if file is not None:
+                    Path(file).open("rb").close()
+            except OSError as problem:
+                raise SettingsError(
+                    f"{name} {file} cannot be read ({problem.strerror})", "Correct the name."
+                ) from None
 
     @property
     def url(self) -> str:

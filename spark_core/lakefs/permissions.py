@@ -56,7 +56,7 @@ class Permissions:
             SettingsError: If something else answers.
             TransientError: If nothing answers.
         """
-        call = Call("health", "health of the server")
+        call = Call("health", "health of the server", public=True)
         statuses = tuple(range(300, 500))
         answer = self._transport.call(
             call, self._health.health_check_with_http_info, expected=statuses

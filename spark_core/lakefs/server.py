@@ -46,6 +46,8 @@ _PAGE = 1_000
 _NOT_FOUND = "not found"
 # The server answers for any id, even if no such table exists (`lakefs-facts` 11.39).
 _ANY_TABLE = "0" * 64
+# What servers call themselves that never compact what is staged; one before 1.60 says nothing.
+_OPEN_EDITIONS = ("", "lakeFS")
 
 
 class LakeFSServer:
@@ -155,11 +157,12 @@ class LakeFSServer:
         several = (
             body.optional_parts("storage_config_list") if body.has("storage_config_list") else []
         )
+        may_compact = _edition(body) not in _OPEN_EDITIONS
         if len(several) < 2:
-            return _storage_config(body.part("storage_config"))
+            return _storage_config(body.part("storage_config"), may_compact=may_compact)
         for part in several:
             if part.optional_text("blockstore_id") == repository.storage_id:
-                return _storage_config(part)
+                return _storage_config(part, may_compact=may_compact)
         raise RepositoryStateError(
             f"repository {repository.id} is kept in storage {repository.storage_id!r}, which is "
             f"none of the server's {len(several)} stores",
@@ -626,11 +629,18 @@ def _repository(body: Body) -> Repository:
     )
 
 
-def _storage_config(body: Body) -> StorageConfig:
+def _edition(body: Body) -> str:
+    """Return the edition that a server names in its configuration; empty for an old server."""
+    has = body.has("version_config")
+    return body.part("version_config").optional_text("version_context") if has else ""
+
+
+def _storage_config(body: Body, *, may_compact: bool) -> StorageConfig:
     return StorageConfig(
         blockstore_type=body.text("blockstore_type"),
         blockstore_id=body.optional_text("blockstore_id"),
         pre_sign_support=body.flag("pre_sign_support"),
+        may_compact=may_compact,
     )
 
 

@@ -21,9 +21,19 @@ from spark_core import __version__
 from spark_core.backoff import Backoff
 from spark_core.clocks import Clock, ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
-from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, UNKNOWN_ENDPOINT, Answer, Call
+from spark_core.lakefs.calls import (
+    BROKEN_OFF,
+    NOT_IMPLEMENTED,
+    TOO_MANY,
+    UNKNOWN_ENDPOINT,
+    Answer,
+    Call,
+)
+from spark_core.lakefs.external_login import log_in
 from spark_core.lakefs.failures import ServerAwayError, ServerErrors
+from spark_core.lakefs.logins import KeyPair, Login, SharedToken
 from spark_core.lakefs.options import ServerOptions
+from spark_core.lakefs.proxies import proxy_of
 
 if TYPE_CHECKING:
     # Imported at each call: executors import this package, and never call the server.
@@ -60,18 +70,24 @@ class Transport:
 
         self.clock = clock
         self._on_away = on_away
-        self.errors = ServerErrors(options)
+        self._login = self._login_of(options)
+        self.errors = ServerErrors(options, self._login)
         self.requests: Counter[str] = Counter()
         self.outages = 0
         self._answered = False
         # Held while a count or a note is changed, never during a call.
         self._noting = threading.Lock()
-        configuration = Configuration(
-            host=options.api_url,
-            username=options.access_key_id,
-            password=options.secret_access_key,
-            ssl_ca_cert=options.ca_certificate,
-        )
+        options.require_files()
+        configuration = Configuration(host=options.api_url, ssl_ca_cert=options.ca_certificate)
+        configuration.cert_file = options.client_certificate  # type: ignore[assignment]
+        # Named in any case: urllib3 looks there whether the key wants a password, and then refuses.
+        # Else OpenSSL would ask for it on the terminal.
+        key = options.client_key or options.client_certificate
+        configuration.key_file = key  # type: ignore[assignment]
+        proxy = proxy_of(options.api_url)
+        if proxy is not None:
+            configuration.proxy = proxy.url  # type: ignore[assignment]
+            configuration.proxy_headers = proxy.headers  # type: ignore[assignment]
         # urllib3 would repeat by itself, wait by its own clock, and carry the keys after a
         # redirect.
         configuration.retries = False  # type: ignore[assignment]
@@ -79,6 +95,11 @@ class Transport:
         client = f"lakegc/{__version__}"
         self.client = ApiClient(configuration, header_name="X-Lakefs-Client", header_value=client)
         self.client.user_agent = client
+
+    def _login_of(self, options: ServerOptions) -> Login:
+        if options.token is None:
+            return KeyPair(options.access_key_id, options.secret_access_key)
+        return SharedToken(options.token, lambda *asked: log_in(self, *asked), self.clock)
 
     def call(
         self,
@@ -107,6 +128,7 @@ class Transport:
         def again(found: tuple[Answer, float]) -> bool:
             answer, _ = found
             passing = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
+            passing = passing and answer.status != NOT_IMPLEMENTED
             # Before v1.75 the server answered an unknown call with status 500.
             passing = passing and answer.message != UNKNOWN_ENDPOINT and not answer.lacks_permission
             return passing and call.repeatable
@@ -136,9 +158,7 @@ class Transport:
         def once() -> tuple[Answer, float]:
             nonlocal tries
             tries += 1
-            with self._noting:
-                self.requests[call.name] += 1
-            return self._once(call, method, *arguments, **options)
+            return self._logged_in(call, method, *arguments, **options)
 
         def again(error: BaseException) -> bool:
             if not (self._answered and isinstance(error, ServerAwayError)):
@@ -158,12 +178,29 @@ class Transport:
             self.outages += tries > 1 or found[0].status == BROKEN_OFF
         return found
 
+    def _logged_in(
+        self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
+    ) -> tuple[Answer, float]:
+        """Call as the user, again with another token if there is one after one was refused."""
+        if call.public:
+            return self._once(call, method, *arguments, **options)
+        sent = self._login.authorization()
+        found = self._once(call, method, *arguments, _request_auth=_header(sent), **options)
+        answer, _ = found
+        # A call that is refused so had no effect, and any may be made again.
+        if answer.status == 401 and not answer.lacks_permission and self._login.renewed(sent):
+            now = _header(self._login.authorization())
+            found = self._once(call, method, *arguments, _request_auth=now, **options)
+        return found
+
     def _once(
         self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
     ) -> tuple[Answer, float]:
         """Call once; a broken connection counts as an overloaded server."""
         from lakefs_sdk.exceptions import ApiException
 
+        with self._noting:
+            self.requests[call.name] += 1
         timeouts = (
             self.options.connect_timeout.total_seconds(),
             self.options.read_timeout.total_seconds(),
@@ -179,8 +216,8 @@ class Transport:
                     f"{call.subject}: no TLS connection to {self.options.endpoint}: "
                     f"{self.errors.shown(str(error.reason))}",
                     "Check endpoint (http or https); if the server's certificate is signed by an "
-                    "authority "
-                    "of your own, name its file as ca_certificate.",
+                    "authority of your own, name its file as ca_certificate, and if the server "
+                    "demands a certificate of its clients, name yours as client_certificate.",
                 ) from None
             self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""
@@ -222,3 +259,8 @@ class Transport:
         else:
             asked = float(header) if header.isascii() and header.isdigit() else 0.0
         return min(max(asked, 0.0), self.options.longest_backoff.total_seconds())
+
+
+def _header(authorization: str) -> dict[str, str]:
+    """Return the header in the form in which lakefs-sdk takes it for one call."""
+    return {"type": "bearer", "in": "header", "key": "Authorization", "value": authorization}

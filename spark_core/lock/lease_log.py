@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,9 +44,7 @@ class Owner:
         repository: Repository name.
         work: What it does under the lease.
         host: Name of its machine, to be shown.
-        boot: None; records of earlier versions name the machine's boot.
         pid: Its process on that machine, to be shown.
-        started: None; records of earlier versions say when the process began.
     """
 
     id: str
@@ -55,9 +52,7 @@ class Owner:
     repository: str
     work: Work
     host: str
-    boot: str | None
     pid: Count
-    started: Count | None
 
     @classmethod
     def here(cls, run: Run, work: Work) -> Owner:
@@ -68,9 +63,7 @@ class Owner:
             repository=run.repository.id,
             work=work,
             host=socket.gethostname(),
-            boot=None,
             pid=os.getpid(),
-            started=None,
         )
 
     def does_the_same_as(self, other: Owner) -> bool:
@@ -101,9 +94,6 @@ class Record(Document):
             wait for that too.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a record of a lease"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -136,13 +126,13 @@ class Record(Document):
         return (self.taken_by or self.owner).id
 
     @classmethod
-    def from_json(cls, data: bytes, *, name: str, formats: Sequence[int] | None = None) -> Self:
+    def from_json(cls, data: bytes, *, name: str) -> Self:
         """Read a record back.
 
         Raises:
             CorruptTableError: If it is no such record, or lies at the wrong key.
         """
-        record = super().from_json(data, name=name, formats=formats)
+        record = super().from_json(data, name=name)
         if record.key != name:
             raise CorruptTableError(
                 name, None, f"the record of a lease that belongs to {record.key}", _WAY_ON

@@ -326,10 +326,7 @@ def _heads(run: Run, mark: Mark, missing: Missing, seen: Seen, *, by_policy: boo
     if later is not None and not are_sizes_said:
         are_sizes_said = are_sizes_stated(lambda: run.spark, source_of(later, SIZES), heads.sized())
     committed = CommittedFigures.of(mark.committed.manifest)
-    # A table without rows counted nothing, and an earlier version did not count them.
-    outside = committed.heads_outside
-    any_outside = (committed.addresses_read if outside is None else outside) > 0
-    return heads.entries(are_sizes_said=are_sizes_said, any_outside=any_outside)
+    return heads.entries(are_sizes_said=are_sizes_said, any_outside=committed.heads_outside > 0)
 
 
 def _alike(run: Run, decided: Decided) -> Alike:
@@ -370,7 +367,6 @@ def _twins(
         said: What entries of expired commits say.
     """
     slices, commits = mark.slices.manifest, mark.commits.manifest
-    since_when = Heads.of(commits)
 
     def entries_of() -> Mapping[str, int]:
         table = pa.Table.from_batches(mark.commits.batches(), schemas.RETAINED_COMMITS)
@@ -380,10 +376,9 @@ def _twins(
         run,
         candidates,
         heads,
-        # A mark of an earlier version did not record them: nothing is known of any branch.
-        Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
+        Heads.of(commits),
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
-        objects=ListedFigures.of(slices).all_objects,
+        objects=ListedFigures.of(slices).objects,
         entries_of=entries_of,
         staged=mark.uncommitted.manifest.rows,
         staged_names=staged_names,

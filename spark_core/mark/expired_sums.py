@@ -140,7 +140,7 @@ class Sums:
             by_slice=self._groups("slice", slices[:TOP]),
             slices_with_expired=len(slices),
             largest=tuple(self.largest),
-            largest_committed=dict(sorted(self.committed.items())) or None,
+            largest_committed=dict(sorted(self.committed.items())),
         )
 
     def _groups(self, kind: str, names: Iterable[str] | None = None) -> Groups:

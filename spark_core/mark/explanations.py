@@ -157,7 +157,7 @@ def store(
         orders = _Orders(target, known, run.key.instant, frozenset(named))
         return _stored(run, expired, mark, entries, orders)
     except UNREADABLE:
-        # An earlier lakegc read no paths, or somebody took the files away: nothing is explained.
+        # Somebody took the files away: nothing is explained.
         return Explained()
 
 

@@ -17,7 +17,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
-from spark_core.addresses.collectable import NOT_NAMEABLE
+from spark_core.addresses.collectable import NOT_NAMEABLE, TABLE_FILES, files_of_tables
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.index.choosing import (
     MOST_OPEN,
@@ -419,7 +419,19 @@ def _measure(
         "unsafe_name_objects": pc.sum(unsafe).as_py() or 0,
         "unsafe_name_bytes": pc.sum(pc.if_else(unsafe, sizes, 0)).as_py() or 0,
         "nested_objects": sum(_is_nested(key, prefix) for key in _suspects(keys, prefix)),
+        **_tables_past_lakefs(keys, sizes),
     }
+
+
+def _tables_past_lakefs(keys: pa.StringArray, sizes: pa.Int64Array) -> dict[str, int]:
+    """Count the metadata of tables that were written without lakeFS, where there is any."""
+    found = {}
+    for kind in TABLE_FILES:
+        is_one = files_of_tables(keys, kind)
+        if objects := pc.sum(is_one).as_py():
+            found[f"{kind}_objects"] = objects
+            found[f"{kind}_bytes"] = pc.sum(pc.if_else(is_one, sizes, 0)).as_py()
+    return found
 
 
 def _is_old(cutoff: datetime, batch: pa.RecordBatch) -> pa.BooleanArray:

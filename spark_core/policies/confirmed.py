@@ -45,9 +45,6 @@ class ConfirmedPolicy(Document):
         since: When.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a confirmation of a retention policy"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 

@@ -19,6 +19,7 @@ from spark_core.policies import lifecycle, places
 from spark_core.policies.lifecycle import Lifecycle
 from spark_core.policies.places import Pairs, UnreadableError, Value
 from spark_core.policies.places import shown as _shown
+from spark_core.site import SITE
 
 Action = Literal["all", "noncurrent", "uncommitted"]
 Effect = Literal["expire", "remove"]
@@ -179,7 +180,7 @@ class PolicyError(SettingsError):
         error = cls(
             f"{name} is not a retention policy, it has {count}: {shown}"
             + (f"; and {more} more" if more > 0 else ""),
-            "`lakegc retention schema` prints the form, docs/object-retention.md explains it.",
+            f"`lakegc retention schema` prints the form, {SITE}/object-retention.html explains it.",
         )
         error.faults = tuple(faults)
         return error

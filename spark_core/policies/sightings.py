@@ -126,7 +126,7 @@ def stored(run: Run) -> list[Sighting]:
     """Read what the stored runs of this instance saw, oldest first.
 
     The cost is one read for each of the newest 1,000 stored runs, side by side. Pruning keeps what
-    is read. A run from before lakegc recorded heads tells nothing.
+    is read.
     """
 
     def read(key: RunKey) -> Iterable[Sighting]:
@@ -138,7 +138,7 @@ def stored(run: Run) -> list[Sighting]:
         except CorruptTableError:
             yield Sighting(key.instant, None)
             return
-        if heads is not None and manifest.instance == run.instance:
+        if manifest.instance == run.instance:
             # Runs see the same names again and again.
             commits = {
                 intern(branch): intern(head.commit_id) for branch, head in heads.branches.items()

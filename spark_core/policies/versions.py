@@ -44,9 +44,6 @@ class Version(Document):
         since: When it was set.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a version of a retention policy"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 

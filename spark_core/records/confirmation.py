@@ -36,9 +36,6 @@ class Confirmation(OfAMark):
         confirmed_at: When.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a confirmation of lakegc"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 

@@ -1,10 +1,9 @@
 """The documents that lakegc stores: JSON with its own digest, read back unchanged or not at all.
 
-Each kind names two things: the format that is written (`FORMAT`) and the formats that are read
-(`FORMATS`). Every format that a release has written stays among the second for ever. A field that a
-later format adds has a default that says what its absence meant. So an update neither blocks a
-namespace by the lease of the last run, nor ends a hold. A format from the future is refused by
-name.
+Each kind names the format that is written (`FORMAT`), and the formats of earlier releases, which
+are read for ever (`ALSO_READ`). A field that a later format adds has a default that says what its
+absence meant. So an update neither blocks a namespace by the lease of the last run, nor ends a
+hold. A format from the future is refused by name.
 
 A kind is a frozen dataclass, and pydantic compares what is read with its fields. Executors carry
 documents and read none, and their Python need not have pydantic: it is imported when the first
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -91,15 +90,15 @@ class Document:
 
     Class attributes:
         FORMAT: The format that is written.
-        FORMATS: The formats that are read, every format of a release among them.
+        ALSO_READ: Formats of earlier releases.
         CALLED: The name for people, with its article.
         NEXT_STEP: What to do about a damaged one.
         LEFT_OUT_IF_EMPTY: Fields that are not stored if they are empty; a dataclass in a document
             may have it, too.
     """
 
-    FORMAT: ClassVar[int]
-    FORMATS: ClassVar[tuple[int, ...]]
+    FORMAT: ClassVar[int] = 1
+    ALSO_READ: ClassVar[tuple[int, ...]] = ()
     CALLED: ClassVar[str]
     NEXT_STEP: ClassVar[str] = OF_A_RUN
     LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ()
@@ -127,22 +126,19 @@ class Document:
         return seal(self.document())
 
     @classmethod
-    def from_json(cls, data: bytes, *, name: str, formats: Sequence[int] | None = None) -> Self:
+    def from_json(cls, data: bytes, *, name: str) -> Self:
         """Read it back.
 
         Args:
             data: The bytes as stored.
             name: Key, for the message.
-            formats: Formats that are read, if they are fewer than `FORMATS`.
 
         Raises:
             CorruptTableError: If it is no such document, or a byte of it has changed since it was
                 written.
             LakegcError: If it was written in another format, as `of_another_format` says.
         """
-        document, stored_digest = _checked(
-            data, name=name, kind=cls, formats=cls.FORMATS if formats is None else formats
-        )
+        document, stored_digest = _checked(data, name=name, kind=cls)
         try:
             # The ignored error is about a hash, which a class has.
             read: Self = _adapter(cls).validate_python(document)  # type: ignore[arg-type]
@@ -152,13 +148,8 @@ class Document:
         return read
 
     @classmethod
-    def of_another_format(
-        cls,
-        name: str,
-        written: object,
-        formats: Sequence[int],  # noqa: ARG003 - for others
-    ) -> LakegcError:
-        """Make the refusal of a document that a later or an unreleased lakegc wrote."""
+    def of_another_format(cls, name: str, written: object) -> LakegcError:
+        """Make the refusal of a document that a later lakegc wrote."""
         problem = (
             f"{cls.CALLED} of another lakegc, in format {written!r}; use the one that wrote it"
         )
@@ -169,12 +160,11 @@ class OfAMark(Document):
     """A document that each mark makes anew: in another format it is only useless to this lakegc."""
 
     @classmethod
-    def of_another_format(cls, name: str, written: object, formats: Sequence[int]) -> LakegcError:
+    def of_another_format(cls, name: str, written: object) -> LakegcError:
         """Make the refusal, with the way on."""
-        read = " and ".join(str(each) for each in formats)
         return VerdictError(
             f"{name} was written in format {written!r} by another version of lakegc, this one "
-            f"reads format {read}",
+            f"writes format {cls.FORMAT}",
             "Mark again under a new run key (`lakegc mark`).",
         )
 
@@ -216,9 +206,7 @@ def digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(_bytes(document)).hexdigest()
 
 
-def _checked(
-    data: bytes, *, name: str, kind: type[Document], formats: Sequence[int]
-) -> tuple[dict[str, Any], str | None]:
+def _checked(data: bytes, *, name: str, kind: type[Document]) -> tuple[dict[str, Any], str | None]:
     """Return a document without format and digest, and its digest, if its bytes are unchanged."""
     try:
         document = read_json(data)
@@ -226,8 +214,9 @@ def _checked(
         written = document["format"]
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise _no_such(kind, name, problem) from problem
-    if stored_digest is None and written not in formats:
-        raise kind.of_another_format(name, written, formats)
+    is_known = written in (kind.FORMAT, *kind.ALSO_READ)
+    if stored_digest is None and not is_known:
+        raise kind.of_another_format(name, written)
     if stored_digest != digest(document) or data != _bytes({**document, _DIGEST: stored_digest}):
         raise CorruptTableError(
             name,
@@ -237,8 +226,8 @@ def _checked(
             "was edited or damaged",
             kind.NEXT_STEP,
         )
-    if written not in formats:
-        raise kind.of_another_format(name, written, formats)
+    if not is_known:
+        raise kind.of_another_format(name, written)
     del document["format"]
     return document, stored_digest
 

@@ -62,9 +62,6 @@ class Plan(OfAMark):
         quarantine: Whether objects are moved aside instead of deleted.
     """
 
-    FORMAT: ClassVar[int] = 2
-    # 2: 0.1.0; 1 was never released.
-    FORMATS: ClassVar[tuple[int, ...]] = (2,)
     CALLED: ClassVar[str] = "the plan of a journal"
 
     run: str

@@ -74,9 +74,6 @@ class Manifest(Document):
         beside: Files beside the table, which only later steps of lakegc read.
     """
 
-    FORMAT: ClassVar[int] = 2
-    # 2: 0.1.0; 1 was never released.
-    FORMATS: ClassVar[tuple[int, ...]] = (2,)
     CALLED: ClassVar[str] = "a manifest"
     LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("beside",)
 

@@ -96,7 +96,7 @@ def _enclosed(
     try:
         outer = around or load_table(store, tables.ENCLOSED_IN[spec.name], run)
     except ChainError:
-        return None  # it was not stored yet, or an earlier lakegc was killed
+        return None  # it was not stored yet
     text = outer.manifest.facts.get(ENCLOSED, {}).get(spec.name)
     return None if text is None else str(text).encode()
 
@@ -153,7 +153,7 @@ def read_part(
         raise CorruptTableError(
             part.key,
             None,
-            f"lacks the columns {missing}: it was written by an earlier lakegc",
+            f"lacks the columns {missing}",
             OF_A_RUN,
         )
     left_out, begin = rows_left_out(store, part), 0

@@ -50,10 +50,6 @@ class Verdict(OfAMark):
             objects by rule; None if nothing goes by one.
     """
 
-    FORMAT: ClassVar[int] = 3
-    # Later runs compare with these formats, though they do not sweep by them.
-    # 3: 0.1.0; 1 and 2 were never released.
-    FORMATS: ClassVar[tuple[int, ...]] = (3,)
     CALLED: ClassVar[str] = "a verdict of a lakegc mark"
     LEFT_OUT_IF_EMPTY: ClassVar[tuple[str, ...]] = ("policy",)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.references import heads
+from spark_core.references.compacted import compacted_metaranges, may_compact
 from spark_core.references.expired_entries import METARANGES
 from spark_core.references.heads import Heads
 from spark_core.retention import Expiry
@@ -79,6 +80,8 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
     found = read_commits(run, tables_prefix(run))
     _require_known(run, found)
+    noted = heads_now(run, found, heads.last_stored(run), read_at=began)
+    found = and_compacted(run, tables_prefix(run), found, lambda: noted)
     words, enclosed = _keep_expired(run, found, began, uncommitted)
     rules, refs, dump, table = found.rules, found.refs, found.dump, found.table
     prepared, server_rows = found.prepared, found.server_rows
@@ -100,8 +103,9 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         heads=len({branch.commit_id for branch in refs.branches}),
         heads_retained=pc.sum(table.column("is_head")).as_py() or 0,
         metaranges=len(set(table.column("metarange_id").to_pylist()) - {""}),
+        compacted=found.compacted or None,
         tags=len(refs.tags),
-        branch_heads=heads_now(run, found, heads.last_stored(run), read_at=began).figures,
+        branch_heads=noted.figures,
         holds=found.holds.figures,
         retained_by_server=0 if server_rows is None else server_rows.num_rows,
         # A walk finds no commit that nothing leads to, so only a dump can contradict the server's
@@ -142,9 +146,8 @@ def _require_known(run: Run, found: ReadCommits) -> None:
     key = RunKey.parse(index.saved.run)
     then = reading.load_table(run.store, tables.RETAINED_COMMITS, key)
     run.documents[tables.manifest_key(tables.RETAINED_COMMITS, key)] = then
-    before = Heads.of(then.manifest)
-    known = () if before is None else before.branches.values()
-    gone = sorted({head.commit_id for head in known} - found.refs.commits.keys())
+    known = {head.commit_id for head in Heads.of(then.manifest).branches.values()}
+    gone = sorted(known - found.refs.commits.keys())
     if gone:
         raise ChainError(
             f"{len(gone)} commits that run {index.saved.run} saw are gone, {gone[0][:12]} among "
@@ -189,6 +192,7 @@ class ReadCommits:
         expired: The commits that are no longer retained, by lakegc's own reading.
         dumped: Files and bytes of the dump, which the server never removes.
         beside_dump: Commits that landed while the dump was made, and were read from the log.
+        compacted: Rows of `table` that are metaranges which no commit names.
     """
 
     rules: RetentionRules | None
@@ -201,6 +205,7 @@ class ReadCommits:
     expired: Sequence[Expiry] = ()
     dumped: tuple[int, int] = (0, 0)
     beside_dump: int = 0
+    compacted: int = 0
 
 
 def read_commits(run: Run, prefix: str) -> ReadCommits:
@@ -249,6 +254,28 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
         (len(sizes), sum(sizes)),
         read.beside_dump,
     )
+
+
+def and_compacted(
+    run: Run, prefix: str, found: ReadCommits, heads: Callable[[], Heads]
+) -> ReadCommits:
+    """Add what branches may have compacted; see `compacted.compacted_metaranges`.
+
+    Args:
+        run: The run.
+        prefix: Where the server keeps its tables.
+        found: The commits; they were read after what is staged.
+        heads: Gives the heads of all branches; asked for only where the server may compact.
+    """
+    if not may_compact(run):
+        return found
+    named = {commit.metarange_id for commit in found.refs.commits.values()}
+    named.update(found.table["metarange_id"].to_pylist())
+    # Whoever vouches for no times vouches for none here.
+    since = None if run.options.hidden_entries == "ask_all" else heads().all_since
+    ids = compacted_metaranges(run, prefix, named, since=since)
+    table = retention.with_compacted(found.table, ids)
+    return replace(found, table=table, compacted=len(ids))
 
 
 def _rows_of(run: Run, lists: Sequence[PreparedCommits], prefix: str) -> pa.Table | None:

@@ -61,8 +61,7 @@ def commits_of(run: Run, commits: StoredTable) -> pa.Table | None:
     """
     told = CommitsFigures.of(commits.manifest).expired_metaranges
     if told.manifest is None:
-        # An earlier lakegc recorded ids, and this one reads none of those metaranges.
-        return None if told.ids else schemas.EXPIRED_COMMITS.empty_table()
+        return schemas.EXPIRED_COMMITS.empty_table()
     try:
         stored = run.load(tables.EXPIRED_COMMITS)
         if stored.manifest.sha256 != told.manifest:

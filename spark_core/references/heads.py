@@ -86,6 +86,13 @@ class Heads:
     is_damaged: bool = False
 
     @property
+    def all_since(self) -> datetime | None:
+        """Since when all branches stand on their heads; None if that must not be relied on."""
+        times = [None if head.why else head.since for head in self.branches.values()]
+        known = [when for when in times if when is not None]
+        return min(known) if known and len(known) == len(times) and not self.is_damaged else None
+
+    @property
     def figures(self) -> HeadsFigures:
         """The heads as figures of a manifest, for later runs; pruning keeps them."""
         rows = tuple(
@@ -100,8 +107,8 @@ class Heads:
         return HeadsFigures(read_at=self.read_at.isoformat(), branches=rows)
 
     @classmethod
-    def of(cls, commits: Manifest) -> Heads | None:
-        """Read them back; None if the manifest's version did not record them.
+    def of(cls, commits: Manifest) -> Heads:
+        """Read them back.
 
         Args:
             commits: Manifest of `retained_commits`.
@@ -110,8 +117,6 @@ class Heads:
             CorruptTableError: If its figures cannot be read.
         """
         stored = CommitsFigures.of(commits).branch_heads
-        if stored is None:
-            return None
         return cls(
             datetime.fromisoformat(stored.read_at),
             {
@@ -136,13 +141,12 @@ def last_stored(run: Run) -> Heads | None:
             known = run.documents.get(tables.manifest_key(tables.RETAINED_COMMITS, key))
             stored = known or reading.load_table(run.store, tables.RETAINED_COMMITS, key)
             manifest = stored.manifest
-            found = None if manifest.instance != run.instance else Heads.of(manifest)
+            if manifest.instance == run.instance:
+                return Heads.of(manifest)
         except CorruptTableError:
             return Heads(run.now(), {}, is_damaged=True)
         except ChainError:
             continue  # the run did not come so far
-        if found is not None:
-            return found
     return None
 
 

@@ -14,6 +14,7 @@ from spark_core import graveler
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError, sentences
 from spark_core.references.commits import tables_prefix
 from spark_core.references.ranges import TableReader, work_of_metaranges
+from spark_core.retention import COMPACTED
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
 
@@ -60,7 +61,11 @@ def _tell(
     # Those that nothing ends by itself come first.
     needing = sorted(
         (row for row in rows if row["metarange_id"] in metaranges),
-        key=lambda row: (row["retained_until"] is not None, row["reason"]),
+        key=lambda row: (
+            row["reason"] == COMPACTED,
+            row["retained_until"] is not None,
+            row["reason"],
+        ),
     )
     if needing:
         problem.found = sentences(problem.message, _needed_by(what, needing))
@@ -99,6 +104,8 @@ def _needed_by(what: str, needing: Sequence[dict[str, Any]]) -> str:
         for row in needing[:_SHOWN]
     )
     count = len(needing)
+    if needing[0]["reason"] == COMPACTED:
+        return f"It is {what} of {shown} and of no commit"
     if count == 1:
         return f"It is {what} of 1 retained commit: {shown}"
     more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
@@ -110,6 +117,11 @@ def _needed_by(what: str, needing: Sequence[dict[str, Any]]) -> str:
 
 
 def _way_out(run: Run, needing: Sequence[dict[str, Any]]) -> str:
+    if needing[0]["reason"] == COMPACTED:
+        return (
+            "A branch may read what it lists, and nothing else names it. Bring back a version of "
+            'the file in the store; if your server does not compact, set `compacted = "ignore"`.'
+        )
     commit = f"lakefs://{run.repository.id}/{needing[0]['commit_id']}"
     if needing[0]["retained_until"] is None:
         without = (

@@ -22,6 +22,12 @@ _BY_SETTING = {
     "They are considered once they are older than `longest_upload_days`",
 }
 
+_ICEBERG = (
+    "Iceberg's own `expire_snapshots` and `remove_orphan_files` (where a table has `gc.enabled = "
+    "false`, as tables of lakeFS Enterprise's catalog do, only what its vendor gives for it)"
+)
+_DELTA = "Delta's own `VACUUM`"
+
 
 def cautions(
     asked: ListedFigures, commits: CommitsFigures, expired: ExpiredFigures
@@ -84,7 +90,24 @@ def cautions(
                 f"{objects} objects ({bytes_text(size_bytes)}) that nothing refers to are "
                 f"kept: they {_BY_SETTING[Fate(fate)]}"
             )
+            if fate == Fate.STRANGER:
+                found += _tables_past_lakefs(asked)
     return tuple(found)
+
+
+def _tables_past_lakefs(asked: ListedFigures) -> Iterator[str]:
+    """Say which formats the strangers are of that their names tell, and what collects those."""
+    for name, objects, size_bytes, by in (
+        ("Iceberg", asked.iceberg_objects, asked.iceberg_bytes, _ICEBERG),
+        ("Delta", asked.delta_objects, asked.delta_bytes, _DELTA),
+    ):
+        if objects:
+            yield (
+                f"{counted(objects, 'file')} ({bytes_text(size_bytes or 0)}) of those that lakeFS "
+                f"did not name are metadata of {name} tables, which were written past lakeFS; "
+                f"their data lies beside them. What the tables need no more, {by} collects, and "
+                "lakegc does not know it"
+            )
 
 
 def _of_the_store(expired: ExpiredFigures) -> Iterator[str]:

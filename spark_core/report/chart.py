@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from spark_core.extras import require
 from spark_core.plain_text import visible
 from spark_core.report.values import Group, Report
 
@@ -21,7 +22,12 @@ _LONGEST_TITLE = 90
 
 
 def chart(report: Report) -> bytes:
-    """Draw a report as PNG; the same report gives the same picture."""
+    """Draw a report as PNG; the same report gives the same picture.
+
+    Raises:
+        SettingsError: If matplotlib is not installed.
+    """
+    require("charts", "Pictures of a report")
     # A figure of its own, because pyplot keeps global state and looks for a display.
     from matplotlib import rc_context
     from matplotlib.figure import Figure

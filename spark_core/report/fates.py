@@ -27,9 +27,9 @@ def fates_of(expired: ExpiredFigures) -> dict[str, Amount]:
 
     Returns:
         Fate -> objects and bytes, by the keys of `WORDS`; without empty ones. They add up to what
-        there is. Empty where an earlier lakegc did not note them.
+        there is.
     """
-    found = dict(expired.by_fate or {})
+    found = dict(expired.by_fate)
     if expired.vanished is not None:
         found[VANISHED] = (expired.vanished.objects, expired.vanished.bytes)
     return {fate: amount for fate, amount in found.items() if amount[0]}

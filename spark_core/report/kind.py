@@ -23,9 +23,6 @@ def kind_of(slices: Manifest, committed: Manifest | None = None) -> Kind:
         last_slice=listed.last_slice or "",
         why_full=listed.why_full or "",
     )
-    if listed.base is not None:
-        run, slices_ = listed.base.run, listed.base.spared_slices
-        return replace(kind, name="optimized", index=run, spared_slices=slices_)
     if listed.index is None:
         return kind
     taken = TakenFigures() if committed is None else CommittedFigures.of(committed).taken

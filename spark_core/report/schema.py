@@ -29,7 +29,7 @@ def schema() -> dict[str, Any]:
         of = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", words, re.MULTILINE))
         for field, inner in each["properties"].items():
             inner["description"] = " ".join(of[field].split())
-    formats = {"enum": list(values.Report.FORMATS), "description": "Format of the document."}
+    formats = {"const": values.Report.FORMAT, "description": "Format of the document."}
     found["properties"] = {"format": formats, **found["properties"]}
     found["required"] = ["format", *found["required"]]
     return {

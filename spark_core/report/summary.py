@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.expired import waiting_words
-from spark_core.errors import ChainError, VerdictError
+from spark_core.errors import VerdictError
 from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
@@ -66,7 +65,7 @@ def of_mark(run: Run) -> Report:
         tables were made, so no object is read again.
 
     Raises:
-        ChainError: If a table is missing, or an earlier lakegc made it without adding up.
+        ChainError: If a table is missing.
         CorruptTableError: If a table's bytes are not those of its manifest.
     """
     stored = verdict.load_mark(run)
@@ -75,16 +74,10 @@ def of_mark(run: Run) -> Report:
     expired = stored["expired_addresses"].manifest
     figures = ExpiredFigures.of(expired)
     fates = fates_of(figures)
-    if figures.by_fate is None:
-        raise ChainError(
-            f"run {run.key} of {run.repository.id} was marked by an earlier lakegc, which did not "
-            "note the fate of each object",
-            "Mark again under a new run key.",
-        )
     by_age = _of(figures.by_age)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
-    committed = figures.largest_committed or {}
+    committed = figures.largest_committed
     return Report(
         repository=run.repository.id,
         run=str(run.key),
@@ -277,13 +270,7 @@ def explained(figures: ExpiredFigures, groups: Groups | None) -> tuple[Group, ..
 
 
 def _commits(retained: StoredTable) -> dict[str, int]:
-    recorded = CommitsFigures.of(retained.manifest).by_reason
-    counts = Counter(
-        reason
-        for batch in (retained.batches(["reason"]) if recorded is None else ())
-        for reason in batch.column("reason").to_pylist()
-    )
-    counts.update(recorded or {})
+    counts = CommitsFigures.of(retained.manifest).by_reason
     return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0]))[:TOP])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -88,8 +88,7 @@ class Kind:
         name: `clean`: everything. `optimized`: what may have changed; what never changes was taken
             from the index.
         started: Before the first page of the listing was read.
-        last_slice: The newest slice that was there, by its name; empty for none, and in a report of
-            an earlier lakegc.
+        last_slice: The newest slice that was there, by its name; empty for none.
         why_full: Why a run that might be optimized was a clean one; empty where nobody asked for an
             optimized one.
         index: Run key of the run that saved the index of an optimized one; empty for a clean run.
@@ -286,8 +285,7 @@ class Report:
         by_slice: Objects that may go, by slice, most bytes first; a last row sums the slices that
             are not shown.
         kept: All others, by why they stay. `expired` and these add up to `listed`.
-        fates: Objects and bytes of each fate; they add up to `listed`. Empty in a report of an
-            earlier lakegc.
+        fates: Objects and bytes of each fate; they add up to `listed`.
         commits: Why commits keep their objects -> how many do, most first.
         largest: The largest objects that may go.
         passed: Whether the verdict allows the sweep; None without a verdict.
@@ -304,20 +302,17 @@ class Report:
         reference: The mark of lakeFS's own job that the run stayed within; None if there was none.
         checks: Every check of the verdict with its limit; empty without one.
         undo: How what a sweep deleted comes back, in sentences; empty where it does not.
-        rules: The rules that the mark was made under; None in a report of an earlier lakegc.
+        rules: The rules that the mark was made under.
         by_prefix: Objects that may go, by folder at the top of the path in the last commit that had
             them, most bytes first; then the others, what was never committed and what is not known.
-            Empty in a report of an earlier lakegc.
         by_branch: The same by the branch of that commit.
-        kind: What the mark read; None in a report of an earlier lakegc, which read everything.
+        kind: What the mark read.
         policy: The retention policy by which some of them go; None for none.
         past: What earlier runs came to, as `trend.kept` gives it: the next report need not read
             theirs.
     """
 
     FORMAT: ClassVar[int] = 1
-    # Read as well, for ever (see `documents`). 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
 
     repository: str
     run: str
@@ -379,7 +374,7 @@ class Report:
         """
         try:
             document = read_json(data)
-            if document.pop("format") not in cls.FORMATS:
+            if document.pop("format") != cls.FORMAT:
                 raise CorruptTableError(name, None, f"not a report of format {cls.FORMAT}", _WAY_ON)
             for field in ("listed", "expired"):
                 document[field] = Group(**document[field])
@@ -431,10 +426,7 @@ def _reference(found: Mapping[str, Any] | None) -> ReferenceReport | None:
 def _kind(found: Mapping[str, Any] | None) -> Kind | None:
     if found is None:
         return None
-    # An earlier lakegc called the run that an optimized one took over from its base.
-    read = {"index": found.get("base", ""), **found}
-    known = {each.name: read[each.name] for each in fields(Kind) if each.name in read}
-    return Kind(**{**known, "started": datetime.fromisoformat(found["started"])})
+    return Kind(**{**found, "started": datetime.fromisoformat(found["started"])})
 
 
 def _policy(found: Mapping[str, Any] | None) -> PolicyTaken | None:

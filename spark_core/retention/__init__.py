@@ -11,9 +11,17 @@ from spark_core.retention.retained import (
     require_whole,
     retained_commits,
 )
-from spark_core.retention.union import SERVER_ONLY, merge, unknown_commits, with_holds
+from spark_core.retention.union import (
+    COMPACTED,
+    SERVER_ONLY,
+    merge,
+    unknown_commits,
+    with_compacted,
+    with_holds,
+)
 
 __all__ = [
+    "COMPACTED",
     "SERVER_ONLY",
     "Expiry",
     "Retention",
@@ -22,5 +30,6 @@ __all__ = [
     "require_whole",
     "retained_commits",
     "unknown_commits",
+    "with_compacted",
     "with_holds",
 ]

@@ -14,6 +14,8 @@ from spark_core.schemas import RETAINED_COMMITS
 
 # Reason of a commit that only the server's list retains.
 SERVER_ONLY = "the server's list"
+# Reason of a row that is a metarange which no commit names.
+COMPACTED = "staged entries that the server compacted"
 
 
 def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -> pa.Table:
@@ -70,6 +72,37 @@ def with_holds(ours: Iterable[Retention], held: Mapping[str, str]) -> list[Reten
         elif retention.until is not None:
             kept[commit_id] = replace(retention, reason=why, until=None)
     return [kept[commit_id] for commit_id in sorted(kept)]
+
+
+def with_compacted(commits: pa.Table, metaranges: Iterable[str]) -> pa.Table:
+    """Add metaranges that no commit names: each is a row of its own, under its own id.
+
+    Args:
+        commits: Columns of `RETAINED_COMMITS`.
+        metaranges: Their ids.
+
+    Returns:
+        Columns of `RETAINED_COMMITS`, sorted by commit_id.
+
+    Examples:
+        >>> found = with_compacted(RETAINED_COMMITS.empty_table(), ["ab"])
+        >>> found.select(["metarange_id", "reason"]).to_pylist()
+        [{'metarange_id': 'ab', 'reason': 'staged entries that the server compacted'}]
+    """
+    rows = [
+        {
+            "commit_id": id_,
+            "metarange_id": id_,
+            "reason": COMPACTED,
+            "retained_by": "lakegc",
+            "is_head": False,
+        }
+        for id_ in metaranges
+    ]
+    if not rows:
+        return commits
+    more = pa.Table.from_pylist(rows, schema=RETAINED_COMMITS)
+    return pa.concat_tables([commits, more]).sort_by("commit_id")
 
 
 def _retained_by(retention: Retention | None, *, listed: bool) -> str:

@@ -18,11 +18,12 @@ from spark_core.plain_text import span_text
 from spark_core.run.options_and_defaults import RunOptions
 from spark_core.storage import ObjectStore
 from spark_core.storage.probes import read_clock
-from spark_core.storage.s3.endpoints import may_be_one_store
+from spark_core.storage.s3_endpoints import may_be_one_store
 
 if TYPE_CHECKING:
     # Code that only shows what a run is need not import how the server is asked.
     from spark_core.lakefs import LakeFSServer
+    from spark_core.lakefs.answer_types import StorageConfig
 
 # Tells the S3 endpoint of a repository's storage; None where the settings give none.
 EndpointOf: TypeAlias = Callable[[Repository], str | None]
@@ -202,11 +203,13 @@ def _scheme(repository: Repository) -> str:
     return repository.storage_namespace.partition(":")[0].lower()
 
 
-def ask_kind_of_store(server: LakeFSServer, repository: Repository, namespace: Namespace) -> str:
+def ask_kind_of_store(
+    server: LakeFSServer, repository: Repository, namespace: Namespace
+) -> StorageConfig:
     """Ask in which kind of store the server keeps a repository; see `require_kind_of_store`."""
-    kind = server.storage_config(repository).blockstore_type
-    require_kind_of_store(repository, namespace, kind)
-    return kind
+    config = server.storage_config(repository)
+    require_kind_of_store(repository, namespace, config.blockstore_type)
+    return config
 
 
 def ask_grace_period(

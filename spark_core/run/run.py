@@ -154,6 +154,8 @@ class Run:
         restores: When the restores began that had begun by then, and when they ended.
         marked: The runs that may have expired addresses, as this process knew them when it checked
             the mark, newest first.
+        metaranges_by_id: Tables of the server that no commit names and this process looked into ->
+            whether they are metaranges of objects.
     """
 
     key: RunKey
@@ -173,6 +175,7 @@ class Run:
     earlier: list[RunKey] = field(default_factory=list, compare=False, repr=False)
     restores: list[datetime] = field(default_factory=list, compare=False, repr=False)
     marked: list[RunKey] = field(default_factory=list, compare=False, repr=False)
+    metaranges_by_id: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def server(self) -> LakeFSServer:
@@ -430,7 +433,7 @@ def preflight(run: Run) -> PreflightFigures:
         # An error in that mark is shown before this run's own long mark, not after it.
         marks.load(run.store, run.reference_mark)
     require_writable(repository)
-    blockstore_type = ask_kind_of_store(server, repository, run.namespace)
+    config = ask_kind_of_store(server, repository, run.namespace)
     grace = ask_grace_period(server, repository, run.options)
     branches = ask_branches(server, repository)
     compared = require_alone(run)
@@ -448,7 +451,8 @@ def preflight(run: Run) -> PreflightFigures:
         repositories=compared,
         overlapping_repositories=(),
         table_prefix=prefix,
-        blockstore_type=blockstore_type,
+        may_compact=config.may_compact or None,
+        blockstore_type=config.blockstore_type,
         clock_skew_seconds={
             whose: None if reading is None else reading.skew.total_seconds()
             for whose, reading in readings.items()

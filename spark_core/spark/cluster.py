@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from spark_core import __version__
 from spark_core.errors import SettingsError
+from spark_core.site import SITE
 from spark_core.spark.remote import is_remote
 from spark_core.spark.session import SPARK_FAILURES, cores, runs_here
 
@@ -186,8 +187,8 @@ def _unusable(text: str) -> SettingsError:
     return SettingsError(
         f"the executors of the Spark cluster cannot run Python tasks ({reason})",
         "They need the driver's Python version, pandas and pyarrow: set PYSPARK_PYTHON (or "
-        "spark.pyspark.python) to an interpreter that exists on every machine. docs/clusters.md "
-        "shows how.",
+        "spark.pyspark.python) to an interpreter that exists on every machine. "
+        f"{SITE}/clusters.html shows how.",
     )
 
 
@@ -278,7 +279,8 @@ def require_same_package(
             raise SettingsError(
                 f"the executors of the Spark cluster lack a library ({where} finds no module "
                 f"{there.missing!r})",
-                "Give them an environment with lakegc's requirements; docs/clusters.md shows how.",
+                "Give them an environment with lakegc's requirements; "
+                f"{SITE}/clusters.html shows how.",
             )
         if there.fingerprint != driver:
             raise SettingsError(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from spark_core.errors import SettingsError
+from spark_core.extras import installation
 
 # Where people name the master of other sessions; the address may hold a token.
 NAME = "Spark Connect"
@@ -67,7 +68,7 @@ def require_connect() -> None:
     except ImportError as missing:
         raise SettingsError(
             f"[spark] remote needs the libraries of Spark Connect ({missing})",
-            "Install them: pip install 'lakegc[connect]'.",
+            f"Install them: {installation('connect')}.",
         ) from missing
     found = _HOST_AND_PORT.match(chosen_remote() or "")
     if found is None or any(os.environ.get(name) for name in (*_PROXIES, *_upper(_PROXIES))):

@@ -2,7 +2,7 @@
 
 contract   what every store can do; objects: what a store says of one object
 local      files
-s3         S3 and stores that speak like it
+s3         S3 and stores that speak like it; its directory buckets
 azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
 remote     shared by S3, Azure and GCS; `listing_pages` and `failures` read their answers,
@@ -21,7 +21,13 @@ from __future__ import annotations
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import DeleteOutcome, ObjectStore, StoreOptions, WrittenFile
+from spark_core.storage.contract import (
+    DIRECTORY_BUCKET,
+    DeleteOutcome,
+    ObjectStore,
+    StoreOptions,
+    WrittenFile,
+)
 from spark_core.storage.objects import ObjectInfo
 
 __all__ = [
@@ -30,8 +36,21 @@ __all__ = [
     "ObjectStore",
     "StoreOptions",
     "WrittenFile",
+    "is_directory_bucket",
     "open_store",
 ]
+
+
+def is_directory_bucket(namespace: Namespace) -> bool:
+    """Say whether a namespace lies in a directory bucket of S3, which its name alone tells.
+
+    Examples:
+        >>> is_directory_bucket(Namespace.parse("s3://lake--use1-az4--x-s3/repo"))
+        True
+        >>> is_directory_bucket(Namespace.parse("s3://lake/repo--x-s3"))
+        False
+    """
+    return namespace.scheme == "s3" and namespace.bucket.endswith(DIRECTORY_BUCKET)
 
 
 def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
@@ -45,6 +64,10 @@ def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
 
         return LocalStore(namespace, options)
     if namespace.scheme == "s3":
+        if is_directory_bucket(namespace):
+            from spark_core.storage.s3.directory_buckets import DirectoryBucketStore
+
+            return DirectoryBucketStore(namespace, options)
         from spark_core.storage.s3.store import S3Store
 
         return S3Store(namespace, options)

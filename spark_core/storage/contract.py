@@ -31,6 +31,8 @@ from spark_core.storage.undelete import BringBack, Lost
 
 # Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
 LISTING_BATCH_ROWS = 10_000
+# How the name of every directory bucket of S3 ends (user guide, "Directory bucket naming rules").
+DIRECTORY_BUCKET = "--x-s3"
 
 Outcome = Literal["deleted", "already_gone", "refused", "failed"]
 Carry = Literal["never", "auto", "always"]

@@ -22,10 +22,12 @@ from spark_core.records.figures import ReachedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target, parts_of, summed, write_read
 from spark_core.references import rows_aside
-from spark_core.references.commits import ReadCommits, read_commits
+from spark_core.references.commits import ReadCommits, and_compacted, heads_now, read_commits
+from spark_core.references.heads import Heads
 from spark_core.references.needed_tables import telling_who_needs
 from spark_core.references.range_entries import read_ranges
 from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
+from spark_core.retention import COMPACTED
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource
 from spark_core.spark.tasks import run_tasks
@@ -93,6 +95,9 @@ class Committed:
         """Read holds, rules, refs, the server's list, and the tables they name that are unknown."""
         began = run.now()
         commits = read_commits(run, prefix)
+        marked = Heads.of(mark[tables.RETAINED_COMMITS.name].manifest)
+        noted = partial(heads_now, run, commits, marked, read_at=began)
+        commits = and_compacted(run, prefix, commits, noted)
         _require_commits(run, commits)
         with telling_who_needs(run, lambda: commits.table):
             reached = _Reached.read(run, prefix, mark, _retained(commits), known)
@@ -100,10 +105,11 @@ class Committed:
 
 
 def _require_commits(run: Run, commits: ReadCommits) -> None:
-    if not commits.refs.branches or not commits.table.num_rows:
+    retained = commits.table.num_rows - commits.compacted
+    if not commits.refs.branches or not retained:
         raise RepositoryStateError(
             f"repository {run.repository.id} shows {len(commits.refs.branches)} branches and "
-            f"{commits.table.num_rows} commits that keep their objects, read again just before "
+            f"{retained} commits that keep their objects, read again just before "
             "deleting: it was deleted, or emptied, since the mark",
             "Look at it with `lakectl repo list`; if it lives, mark again under a new run key.",
         )
@@ -121,7 +127,7 @@ def _retained(commits: ReadCommits) -> dict[str, Metarange]:
             reason = row["reason"]
             why = (
                 reason
-                if reason.startswith("hold ")
+                if reason.startswith("hold ") or reason == COMPACTED
                 else f"commit {row['commit_id'][:12]} ({reason})"
             )
             found[id_] = Metarange(id_, is_head=row["is_head"], is_retained=True, why=why)

@@ -83,7 +83,6 @@ def search(
         before = [] if known.later is None else [known.later]
         known = replace(known, later=JoinedSource([*before, more]))
         heads = replace(heads, later=known.later)
-    # A mark of an earlier version did not compare the sizes of all entries.
     are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
     if (any_new or known.later is not None) and not are_sizes_said:
         listing = heads.listing(SIZES)
@@ -99,7 +98,7 @@ def search(
         candidates,
         entries,
         since,
-        objects=asked.all_objects,
+        objects=asked.objects,
         grace=timedelta(seconds=asked.grace_period_seconds),
         entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,

@@ -12,10 +12,10 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
-from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys
 from spark_core.addresses.namespace import Namespace
 from spark_core.model import RunKey
+from spark_core.settings import Settings
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support.small_spark import SMALL_SPARK
 

@@ -9,13 +9,13 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import Wiring
-from lakegc_dagster.settings import Settings
 from spark_core import checks as guards
 from spark_core import lakegc_keys, sweep
 from spark_core.errors import DeletionFailedError
 from spark_core.phases import NOTHING_BY_THIS_SWEEP
 from spark_core.records import reading, tables
 from spark_core.records.reading import StoredTable
+from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import answers, failure, new_key, ran
 
 pytestmark = pytest.mark.spark

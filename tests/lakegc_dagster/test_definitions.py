@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from lakegc_dagster import definitions
-from lakegc_dagster.assets.arguments import POOL
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.names import POOL
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import SparkResource
-from lakegc_dagster.settings import Settings
 from spark_core import checks as guards
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = Settings.model_validate(

@@ -3,16 +3,22 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 
 from lakegc_dagster.cli.main import main
-from lakegc_dagster.settings import load_settings
+from spark_core.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "lakegc"
+# What becomes of the chart: `helm template lakegc deploy/helm/lakegc --set mode=MODE`.
+RENDERED = {mode: ROOT / "tests" / "data" / "helm" / f"{mode}.yaml" for mode in ("cronjob", "ui")}
+WORKFLOW = DEPLOY / "github" / "lakegc.yml"
 MANIFESTS = [
     document
     for file in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -98,3 +104,81 @@ def test_the_units_run_commands_that_there_are():
     named = re.findall(r"^Exec\w+=-?/opt/lakegc/bin/lakegc (\w+)$", unit, re.MULTILINE)
     assert named == ["run", "notify"]
     assert set(named) <= main.commands.keys()
+
+
+@pytest.mark.parametrize("mode", RENDERED)
+def test_the_chart_becomes_what_is_recorded(mode):
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("there is no helm here (go install helm.sh/helm/v3/cmd/helm@latest)")
+    words = [helm, "template", "lakegc", str(CHART), "--set", f"mode={mode}"]
+    made = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert made == RENDERED[mode].read_text()
+
+
+def every_manifest():
+    for file in sorted((DEPLOY / "kubernetes").glob("*.yaml")) + sorted(RENDERED.values()):
+        for document in yaml.safe_load_all(file.read_text()):
+            yield pytest.param(document, id=f"{file.name} {document['kind']}")
+
+
+@pytest.mark.parametrize("manifest", every_manifest())
+def test_every_manifest_is_what_kubernetes_takes(manifest):
+    kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_a_manifest_with_a_mistyped_field_is_not_taken():
+    (job,) = [each for each in MANIFESTS if each["kind"] == "CronJob"]
+    wrong = {**job, "spec": {**job["spec"], "concurencyPolicy": "Forbid"}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_chart_runs_what_the_manifests_run():
+    def containers(documents):
+        for each in documents:
+            if each["kind"] == "CronJob":
+                yield from each["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+            if each["kind"] == "Deployment":
+                yield from each["spec"]["template"]["spec"]["containers"]
+
+    rendered = [
+        document for file in RENDERED.values() for document in yaml.safe_load_all(file.read_text())
+    ]
+    both = [list(containers(each)) for each in (MANIFESTS, rendered)]
+    for name in ("args", "image", "envFrom", "securityContext", "volumeMounts"):
+        assert [each[name] for each in both[0]] == [each[name] for each in both[1]], name
+    (settings, *_) = [each for each in rendered if each["kind"] == "ConfigMap"]
+    assert "[server]" in settings["data"]["lakegc.toml"]
+
+
+def test_the_workflow_is_one_and_runs_commands_that_there_are():
+    words = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.github-workflows",
+    ]
+    told = subprocess.run([*words, WORKFLOW], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout
+    steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["mark"]["steps"]
+    shell = "\n".join(step["run"] for step in steps if "run" in step)
+    named = re.findall(r"\blakegc (\w+)", shell)
+    assert named == ["mark", "report"]
+    assert set(named) <= main.commands.keys()
+
+
+@pytest.mark.skipif(shutil.which("actionlint") is None, reason="needs actionlint (Go)")
+def test_actionlint_finds_nothing_in_the_workflow():
+    told = subprocess.run(["actionlint", WORKFLOW], capture_output=True, text=True, check=False)
+    assert told.stdout == ""
+
+
+def test_every_instruction_of_the_dockerfile_is_one_that_its_test_runs():
+    words = {
+        line.split()[0]
+        for line in (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+        if line and not line.startswith("#")
+    }
+    assert words <= {"FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "ENTRYPOINT", "CMD"}

@@ -7,8 +7,8 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.schedules import longest_pause
-from lakegc_dagster.settings import Settings
-from lakegc_dagster.settings.sections import ScheduleSettings
+from spark_core.settings import Settings
+from spark_core.settings.sections import ScheduleSettings
 
 
 def policies(settings):

@@ -184,13 +184,13 @@ def test_what_other_rules_would_free_is_told_as_a_table_and_in_figures_to_be_plo
 
 
 def test_house_keeping_says_each_thing_on_a_line_and_leaves_units_alone():
-    told = headlines.of_house_keeping(SimpleNamespace(words="6 files, 6.1 kB; nothing now"))
+    told = headlines.of_house_keeping("6 files, 6.1 kB; nothing now")
     assert told["headline"].value.split("  \n") == ["6 files, 6.1 kB.", "Nothing now."]
 
 
 def test_a_policy_that_was_not_looked_at_is_told_once():
     off = SimpleNamespace(summary="the settings switch policies off")
-    told = headlines.of_policy([off, off, off])
+    told = headlines.of_policy([off, off, off], {})
     assert told["headline"].value == "The settings switch policies off."
 
 

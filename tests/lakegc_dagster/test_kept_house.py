@@ -12,12 +12,13 @@ import pytest
 
 from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.launch.run_job import _Recorder
+from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
-from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
+from spark_core.settings import Settings
 from spark_core.upkeep import prune_own_tables
 from spark_core.upkeep.prune_own_tables import House, Left, Pruned
 from tests.lakegc_dagster.conftest import failure, new_key, ran
@@ -52,10 +53,12 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
     runs = build_resources(Wiring(settings, observer=told))["runs"]
     with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, ["one", "other"], KEYS)
-        context = dg.build_asset_context(
-            instance=instance, partition_key=partition_key("one", KEYS[3])
-        )
-        shown = house_keeping(context, runs=runs).metadata
+        with dg.build_asset_context(
+            instance=instance,
+            partition_key=partition_key("one", KEYS[3]),
+            resources={"runs": runs},
+        ) as context:
+            shown = house_keeping.make(OWN)(context).metadata
         assert len(instance.get_dynamic_partitions("run")) == left
     assert told.house == (
         "the server keeps files of every collection: 2 files, 1.1 kB; and this one's dump of "

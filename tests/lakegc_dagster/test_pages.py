@@ -13,10 +13,10 @@ import yaml
 
 from lakegc_dagster.cli import reference_page as commands
 from lakegc_dagster.cli.main import main
-from lakegc_dagster.settings import Settings, reference_page
-from lakegc_dagster.settings.sections import RepositorySettings
 from spark_core.checks import CHECKS
 from spark_core.run.options_and_defaults import OPTIONS
+from spark_core.settings import Settings, reference_page
+from spark_core.settings.sections import RepositorySettings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -43,7 +43,7 @@ NAMED = re.compile(r"lakegc(?: [a-z-]+)+")
 
 
 def test_the_page_of_the_settings_is_what_the_settings_say():
-    told = "run `python -m lakegc_dagster.settings.reference_page`"
+    told = "run `python -m spark_core.settings.reference_page`"
     assert reference_page.PAGE.read_text() == reference_page.page(), told
 
 
@@ -58,7 +58,7 @@ def test_every_setting_has_a_row_with_its_default():
         for each in Settings.model_fields.values()
         if hasattr(each.annotation, "model_fields")
     ]
-    assert len(tables) == 9
+    assert len(tables) == 10
     assert {name for table in tables for name in table.model_fields} - rows.keys() == set()
     for name, info in RepositorySettings.model_fields.items():
         default, said = info.default, rows[name].strip("`")

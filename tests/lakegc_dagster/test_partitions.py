@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
+from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import (
-    REPOSITORY_RUN,
     add_partitions,
     forget_runs,
     parse_partition_key,
     partition_key,
+    repository_run,
 )
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
@@ -39,7 +40,7 @@ def test_keys_that_were_added_make_partitions_and_adding_them_again_changes_noth
         add_partitions(instance, ["one", "two"], [KEY])
         add_partitions(instance, ["two", "two"], [KEY, KEY])
         with dg.partition_loading_context(dynamic_partitions_store=instance):
-            assert set(REPOSITORY_RUN.get_partition_keys()) == {
+            assert set(repository_run(OWN).get_partition_keys()) == {
                 partition_key("one", KEY),
                 partition_key("two", KEY),
             }

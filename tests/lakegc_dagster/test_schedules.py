@@ -9,8 +9,8 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.schedules import nightly_runs
-from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
+from spark_core.settings import Settings
 
 NIGHT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.sensors import latest_night, new_partitions
-from lakegc_dagster.settings import Settings
 from spark_core.model import RunKey
+from spark_core.settings import Settings
 
 NIGHT = RunKey(datetime(2026, 11, 20, 2, tzinfo=UTC))
 NAMES = st.lists(st.sampled_from(["one", "two", "three", "four"]), unique=True)

@@ -277,12 +277,12 @@ def test_32_the_server_kept_its_tables_among_the_data(prefix: str) -> None:
 
 
 def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None:
-    from lakegc_dagster.asset_checks import judge_mark
+    from spark_core.judging import judge
 
     run = written_run(tmp_path, spark=None).run
     passing_mark(run)
     with pytest.raises(VerdictError, match="has no verdict"):
-        judge_mark(run)
+        judge(run, tables.EXPIRED_ADDRESSES)
     assert not run.store.exists(lakegc_keys.verdict_key(run.key))
     # The conclusion itself, and what a person confirmed of it, are shown as they are stored.
     found, _ = verdict.conclude(replace(run, options=replace(run.options, max_expired_share=0.0)))
@@ -291,4 +291,4 @@ def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None
         for check in found.checks
         if check["table"] == "expired_addresses"
     }
-    assert {result.name: result.passed for result in judge_mark(run)} == stored
+    assert {result.name: result.passed for result in judge(run, tables.EXPIRED_ADDRESSES)} == stored

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakegc_dagster.sandbox import refs
 from spark_core.spark import placement
 from tests.support.hidden_entries import HidingPlace
 
@@ -140,3 +141,18 @@ def test_44_a_limit_that_was_reached_kept_everything_in_silence(place: HidingPla
     plan, facts = place.plan(twin_calls=0)
     assert plan == {neither}
     assert facts["unchecked_named"] == [waiting]
+
+
+def test_64_a_branch_that_lists_do_not_show_was_not_asked_what_is_staged_on_it(
+    place: HidingPlace,
+) -> None:
+    place.committed(50, "p")
+    with place.ago(49):
+        refs.create_branch(place.core, place.name, "unseen", "main", hidden=True)
+    twin = place.upload(30, "p", branch="unseen")
+    # By an absolute address, which the server's scan leaves out.
+    linked = place.write(30, b"linked", signed=False)
+    place.stage(29, "linked", linked, size=6, checksum="said", branch="unseen")
+    assert place.collect() == set()
+    assert place.reads("p", "unseen") == twin
+    assert place.reads("linked", "unseen").endswith(linked)

@@ -371,7 +371,7 @@ def test_62_an_index_of_another_version_was_read(
 ) -> None:
     place.committed(50, "p")
     first(place)
-    monkeypatch.setattr(documents.Saved, "FORMATS", (99,))
+    monkeypatch.setattr(documents.Saved, "FORMAT", 99)
     assert "_saved.json" in next_is_clean(place, 10)
 
 
@@ -495,7 +495,7 @@ def test_55_objects_came_back_and_the_limit_of_what_may_go_was_not_asked(
         objects.reset(place.core, place.name, "main", kind="reset")
     run = place.run(10, max_expired_share=0.1, **aside)
     marked, found, _ = mark_and_conclude(run)
-    assert ListedFigures.of(marked.tables.slices.manifest).all_objects == 14
+    assert ListedFigures.of(marked.tables.slices.manifest).objects == 14
     assert "expired_share_is_plausible" in {check["name"] for check in found.failed}
     assert set(staged) < set(marked.addresses(run))
     assert "deleted objects were brought back since run" in why_clean(marked)

@@ -73,7 +73,7 @@ import sys
 from pathlib import Path
 from lakegc_dagster.java_process import start_quietly
 from lakegc_dagster.launch.run_job import launch
-from lakegc_dagster.settings import load_settings
+from spark_core.settings import load_settings
 from spark_core.model import RunKey
 from spark_core.spark import exchange, placement
 

@@ -23,6 +23,7 @@ from spark_core.errors import AddressError, UnsafePlanError
 from spark_core.events import Event
 from spark_core.lakefs import ServerOptions
 from spark_core.lakefs.failures import ServerErrors
+from spark_core.lakefs.logins import KeyPair
 from spark_core.plain_text import visible
 from spark_core.report.trend import Point
 from spark_core.report.values import (
@@ -159,9 +160,8 @@ def test_nothing_on_the_console_drives_the_terminal(terminal, monkeypatch):
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("word", ["a-", "x-amz-", "token"])
 def test_an_endless_answer_is_shown_at_once_and_without_the_keys(word):
-    errors = ServerErrors(
-        ServerOptions("http://127.0.0.1:1", "AKIA0123456789", "s3cret+0123456789")
-    )
+    keys = "AKIA0123456789", "s3cret+0123456789"
+    errors = ServerErrors(ServerOptions("http://127.0.0.1:1", *keys), KeyPair(*keys))
     assert errors.shown(word * 500_000).startswith(word)
     for before in range(2_980, 3_001):
         said = errors.shown(" " * before + "s3cret+0123456789 of AKIA0123456789")
@@ -174,7 +174,8 @@ def test_an_error_that_quotes_a_hostile_address_or_answer_can_be_shown():
         namespace.relative(f"{HOSTILE[5]}\0", 1)
     assert str(refusal.value).isprintable()
     assert all(one.isprintable() for one in found_by(refusal.value).text)
-    said = ServerErrors(ServerOptions("http://127.0.0.1:1", "AKIA", "secret")).shown(EVIL)
+    keys = "AKIA", "secret"
+    said = ServerErrors(ServerOptions("http://127.0.0.1:1", *keys), KeyPair(*keys)).shown(EVIL)
     assert said.isprintable()
 
 

@@ -26,12 +26,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.launch import run_job
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.settings import load_settings
 from spark_core.addresses.namespace import Namespace
 from spark_core.backoff import Backoff
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.lakefs.tokens import TokenInVariable
 from spark_core.lakefs.transport import Transport
+from spark_core.settings import load_settings
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.probes import honours_conditional_put, read_clock, require_deletable
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY
@@ -39,6 +40,7 @@ from tests.support.scripted_s3 import Answer, scripted_s3
 from tests.support.scripted_server import Reply, ScriptedServer
 from tests.support.upstream import upstream_scenario
 
+LAKEFS_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJsYWtlZ2MifQ.a-bearer-token-of-lakefs"
 AWS_KEY = "AKIASECRETSTESTKEY00"
 AWS_SECRET = "aws+SECRET/of/the/store/0000000000000000"
 AWS_TOKEN = "FwoGZXIvYXdzSESSION/TOKEN+of==the+store"
@@ -84,7 +86,7 @@ def _forms(*secrets):
     return found
 
 
-LAKEFS = _forms(SECRET_ACCESS_KEY, f"{ACCESS_KEY_ID}:{SECRET_ACCESS_KEY}")
+LAKEFS = _forms(SECRET_ACCESS_KEY, f"{ACCESS_KEY_ID}:{SECRET_ACCESS_KEY}", LAKEFS_TOKEN)
 S3 = _forms(AWS_SECRET, AWS_TOKEN)
 AZURE = _forms(AZURE_KEY, AZURE_SIGNATURE, AZURE_CLIENT_SECRET)
 GCS = _forms(GCS_KEY)
@@ -92,6 +94,7 @@ ALL = LAKEFS | S3 | AZURE | GCS
 
 OPTIONS = (
     ServerOptions("http://127.0.0.1:1", ACCESS_KEY_ID, SECRET_ACCESS_KEY),
+    ServerOptions("http://127.0.0.1:1", token=TokenInVariable("LAKEFS_TOKEN", LAKEFS_TOKEN)),
     StoreOptions(
         s3_access_key_id=AWS_KEY, s3_secret_access_key=AWS_SECRET, s3_session_token=AWS_TOKEN
     ),

@@ -20,8 +20,8 @@ from lakegc_dagster.launch.home import open_instance, prepare_home, write_worksp
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.launch.ui import environment
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.settings import Settings, load_settings
 from spark_core.model import RunKey
+from spark_core.settings import Settings, load_settings
 from tests.support.small_spark import SMALL_SPARK
 
 # One repository is collected, the other one's mark is refused for the share that would go.

@@ -78,6 +78,12 @@ class HidingPlace:
         self.committed(20, "p")
         return twin
 
+    def compact(self, days: float, branch: str = "main") -> str:
+        """Compact what is staged on a branch, as lakeFS Enterprise can; return the file's key."""
+        self.core.behaviour.edition = "lakeFS-Enterprise"
+        with self.ago(days):
+            return f"_lakefs/{refs.compact(self.core, self.name, branch)}"
+
     def hard_reset(self, days: float, branch: str, ref: str) -> None:
         with self.ago(days):
             refs.hard_reset(self.core, self.name, branch, ref)

@@ -180,6 +180,8 @@ class HistoryActions(RuleBasedStateMachine):
         if self.tally.is_full:
             raise Enough
         self.sandbox.clock.set(BEGINNING - timedelta(days=60))
+        # One that may compact what is staged.
+        self.sandbox.behaviour.edition = "lakeFS-Enterprise"
         self.repository = self._new_repository()
         self.repository.rules(7, main=10, dev=4)
         story = (
@@ -325,6 +327,20 @@ class HistoryActions(RuleBasedStateMachine):
     def remove(self, branch: int, path: int) -> None:
         name = self._branch(branch)
         self.repository.delete(name, self._there(name, path))
+
+    @rule(branch=NUMBER, path=NUMBER, data=NUMBER, staged=st.sampled_from([0, 1, 2, 2]))
+    @action
+    def compact(self, branch: int, path: int, data: int, staged: int) -> None:
+        """Compact what is staged on a branch; perhaps stage something before, and at the same path
+        something else, or the same, behind it.
+        """
+        name = self._branch(branch)
+        if staged:
+            self.repository.upload(name, self._path(path), self._data(data))
+        self.repository.compact(self.sandbox.core, name)
+        if staged > 1:
+            self.sandbox.clock.advance(timedelta(hours=1))
+            self.repository.upload(name, self._path(path), self._data(data + data % 2))
 
     @rule(branch=NUMBER, path=NUMBER, source=NUMBER, source_path=NUMBER)
     @action

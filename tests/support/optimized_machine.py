@@ -23,6 +23,7 @@ from spark_core.errors import LakegcError
 from spark_core.index import merging
 from spark_core.index import saved as saved_documents
 from spark_core.index.choosing import AUDIT
+from spark_core.lock import lease_log
 from spark_core.model import RunKey
 from spark_core.records import tables, writing
 from spark_core.records.figures import CommittedFigures, ListedFigures
@@ -73,8 +74,8 @@ class OptimizedMachine(AsideMachine):
         self.lost: dict[str, bytes] = {}
         # Files of the index that are not what they were.
         self.spoiled: set[str] = set()
-        # The run whose process died while it held the lease.
-        self.dead: datetime | None = None
+        # Whether some process died that perhaps held the lease.
+        self.died = False
 
     # What decides whether a run takes from the index
 
@@ -265,7 +266,7 @@ class OptimizedMachine(AsideMachine):
         if again:
             swept(self._open_sweep(made))
         else:
-            self.dead = made.key
+            self.died = True
         self.aside, there = aside, self.repository.objects()
         assert set(before) - set(there) <= made.plan - must_stay
         assert all(there[address] == before[address] for address in there)
@@ -349,8 +350,10 @@ class OptimizedMachine(AsideMachine):
         run = super()._open(key, options, opened)
         chosen = replace(run.options, optimized=True, full_every=self.full_every)
         run = replace(run, options=chosen)
-        if self.dead is not None:
-            run = replace(run, take_over=str(RunKey.at(self.dead)))
+        last = lease_log.last_record(run.store) if self.died else None
+        if last is not None:
+            # A second one may have died before the first one's lease was its own.
+            run = replace(run, take_over=last.owner.run)
         return replace(run, store=TellingStore.like(run.store)) if self.tells_content else run
 
     def _end(self) -> None:

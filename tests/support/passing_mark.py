@@ -21,6 +21,7 @@ WHOLE = {
         "files_read": 0,
         "file_rows": 0,
         "from_diffs": 0,
+        "branches_read": 1,
     },
     "retained_commits": {
         "rules": {"default_retention_days": 7, "branches": {}},

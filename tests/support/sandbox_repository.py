@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox import Sandbox, refs
 from lakegc_dagster.sandbox.clock import SandboxClock
+from lakegc_dagster.sandbox.core import Core
 from tests.support.live_repository import LiveRepository, short
 from tests.support.live_server import LiveServer, LocalNamespace
 
@@ -78,6 +79,9 @@ class SandboxRepository(LiveRepository):
         self.written: dict[str, datetime] = {}
         self._created: dict[str, datetime] = {}
         self._entries: dict[str, dict[str, str]] = {}
+        # Metarange of a branch -> what it has, relative.
+        self.compacted: dict[str, set[str]] = {}
+        self.core: Core | None = None
         super().__init__(server, **creation)
 
     def wrote(self, physical_address: str, data: bytes) -> str:
@@ -130,6 +134,30 @@ class SandboxRepository(LiveRepository):
         if ref not in self._entries:
             self._entries[ref] = super().entries(ref)
         return self._entries[ref]
+
+    def compact(self, core: Core, branch: str) -> None:
+        """Compact what is staged on a branch, and remember what it shows then: no call tells it
+        later.
+        """
+        self.core = core
+        with core.lock:
+            made = refs.compact(core, self.name, branch)
+        if made:
+            shown = map(self.store.relative, self.entries(branch).values())
+            self.compacted.setdefault(made, {address for address in shown if address is not None})
+
+    def under_branches(self) -> set[str]:
+        """Return what branches have compacted, be it below what is staged over it."""
+        if self.core is None:
+            return set()
+        with self.core.lock:
+            number = self.core.repository(self.name).number
+            branches = self.core.state.branches(number)
+        return {address for one in branches for address in self.compacted.get(one.compacted, ())}
+
+    def ever_compacted(self) -> set[str]:
+        """Return what was compacted at any time: as long as a branch rests, it may be kept."""
+        return {address for some in self.compacted.values() for address in some}
 
     def days(self) -> tuple[int | None, Mapping[str, int]]:
         """Return the rules as the server tells them: the default (None: no rules) and the days by

@@ -47,10 +47,13 @@ def error(status: int, code: str, more: str = "") -> Answer:
 
 @contextmanager
 def scripted_s3(
-    answer: Callable[[Request], Answer], *, certificate: Path | None = None
+    answer: Callable[[Request], Answer],
+    *,
+    certificate: Path | None = None,
+    clients_of: Path | None = None,
 ) -> Iterator[str]:
-    """Serve until the end of the block, with TLS when there is a certificate (with its key); gives
-    the endpoint.
+    """Serve until the end of the block, with TLS when there is a certificate (with its key), then
+    for clients of one authority alone if there is one; gives the endpoint.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -91,6 +94,9 @@ def scripted_s3(
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
+        if clients_of is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients_of)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

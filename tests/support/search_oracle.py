@@ -110,7 +110,7 @@ def reachable(
     repository: SandboxRepository, now: datetime, options: Options, held: Held | None = None
 ) -> set[str]:
     """Return every address that a branch, a staged entry, a tag, a hold or a retained commit shows
-    at `now`, in or out of the store.
+    at `now`, or a branch has compacted, in or out of the store.
     """
     default, days = repository.days()
     kept = live_oracle.retained(
@@ -123,7 +123,7 @@ def reachable(
     held = held or Held()
     kept |= held.held_commits(repository)
     shown = live_oracle.alive(repository, live_oracle.refs_of(repository, kept))
-    return shown | held.held_addresses(repository.contents)
+    return shown | held.held_addresses(repository.contents) | repository.under_branches()
 
 
 def young(
@@ -162,7 +162,7 @@ def require_plan(
     """
     dead = set(objects) - alive - young(repository, objects, cutoff)
     assert plan <= dead, f"the plan lets go what is alive or young: {sorted(plan - dead)}"
-    left = sorted(dead - plan)
+    left = sorted(dead - plan - repository.ever_compacted())
     # What could not be checked may be alive, hidden from all but the branch that answers from it.
     named = [address for address in twins["unchecked_named"] if address not in alive]
     unnamed = twins["unchecked_objects"] - len(twins["unchecked_named"])

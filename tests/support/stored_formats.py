@@ -34,7 +34,7 @@ RUN = RunKey.at(AT)
 PLAN = "5" * 64
 INSTANCE = "repo created 2026-01-01T00:00:00+00:00 in local://repo"
 
-OWNER = lease_log.Owner("a" * 32, str(RUN), "repo", "sweep", "gone", None, 7, None)
+OWNER = lease_log.Owner("a" * 32, str(RUN), "repo", "sweep", "gone", 7)
 LEASE = lease_log.Record(3, 0, "held", OWNER, AT, AT, AT + timedelta(minutes=5))
 HOLD = holds.Hold("audit", "prefix", "data/s1/", None, "ann", AT, "an audit")
 CONFIRMED = confirmation.Confirmation(
@@ -213,7 +213,7 @@ class Kind:
     @property
     def formats(self) -> tuple[int, ...]:
         """Those that are read."""
-        return tuple(self.model.FORMATS)
+        return (self.format, *getattr(self.model, "ALSO_READ", ()))
 
 
 KINDS = {

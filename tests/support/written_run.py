@@ -1,5 +1,6 @@
 """A run whose stored tables a test writes row by row."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -64,7 +65,6 @@ class Written:
         of_listing=None,
         of_committed=None,
         of_expired=None,
-        notes_fates=True,
     ):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address ->
         reason, `fates` address -> fate and why it stays, of other objects. `of_listing`,
@@ -110,6 +110,7 @@ class Written:
                     }
                     for number, reason in enumerate(commits)
                 ],
+                by_reason=dict(Counter(commits)),
             ),
             self._keep(
                 tables.COMMITTED_ADDRESSES,
@@ -172,7 +173,7 @@ class Written:
             tables.EXPIRED_ADDRESSES,
             rows,
             parents,
-            encloses=(self._keep(tables.FATES, told, parents),) if notes_fates else (),
+            encloses=(self._keep(tables.FATES, told, parents),),
             twins=twins or NO_TWINS,
             by_fate=by_fate,
             **(of_expired or {}),

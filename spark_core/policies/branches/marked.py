@@ -81,9 +81,6 @@ class BranchMark(Document):
         branches: Every branch, by name; people and keys number them from 1 on.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a mark of stale branches"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -120,9 +117,6 @@ class BranchConfirmation(Document):
         since: When.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a confirmation of stale branches"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -150,9 +144,6 @@ class BranchStep(Document):
         since: When the record was made.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "a record of a branch's deletion"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 

@@ -86,9 +86,6 @@ class Begun(Document):
         rules: What it set out to do.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "the record of a removal"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -124,9 +121,6 @@ class Outcome(Document):
         left: Name of the work branch if it could not be deleted.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "the outcome of a removal"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -165,9 +159,6 @@ class Undone(Document):
         since: When.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "the record of an undone removal"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
@@ -191,9 +182,6 @@ class WorkBranch(Document):
         since: When.
     """
 
-    FORMAT: ClassVar[int] = 1
-    # 1: 0.1.0.
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
     CALLED: ClassVar[str] = "the record of a work branch"
     NEXT_STEP: ClassVar[str] = _WAY_ON
 

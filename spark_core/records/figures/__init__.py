@@ -31,7 +31,6 @@ from spark_core.records.figures.expired import (
     SumFigures,
 )
 from spark_core.records.figures.listed import (
-    BaseFigures,
     IndexFigures,
     InventoryFigures,
     ListedFigures,
@@ -47,7 +46,6 @@ __all__ = [
     "WALK",
     "AmountFigures",
     "AuditFigures",
-    "BaseFigures",
     "Collects",
     "CommitsFigures",
     "CommittedFigures",

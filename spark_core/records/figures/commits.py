@@ -62,11 +62,9 @@ class ExpiredMetarangesFigures(Figures):
     Attributes:
         all: Whether the table of expired commits has all of them.
         manifest: sha256 of that table's manifest; None if there is none.
-        ids: The metaranges, as an earlier lakegc recorded them; nobody reads them.
     """
 
     all: bool
-    ids: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     manifest: str | None = field(default=None, metadata=LEFT_OUT)
 
 
@@ -87,8 +85,10 @@ class CommitsFigures(Figures):
         heads: Commits that a branch stands on.
         heads_retained: Those of them that keep their objects.
         metaranges: Metaranges of retained commits, without the empty one.
+        compacted: Rows of metaranges that no commit names, beside those of commits; None for
+            none.
         tags: Tags.
-        branch_heads: Since when each branch stands on its head; None: not recorded.
+        branch_heads: Since when each branch stands on its head.
         holds: Holds of the namespace.
         retained_by_server: Rows of the server's list.
         unknown_to_dump: Commits of the server's list that the dump lacks.
@@ -96,7 +96,7 @@ class CommitsFigures(Figures):
         rules_without_branch: Branches that have a rule and do not exist.
         expired_metaranges: Metaranges that only expired commits have.
         expired_commits: Commits that do not keep their objects.
-        by_reason: Why commits keep their objects -> how many; None: not recorded.
+        by_reason: Why commits keep their objects -> how many.
     """
 
     rules: RulesFigures | None = None
@@ -111,8 +111,9 @@ class CommitsFigures(Figures):
     heads: int
     heads_retained: int
     metaranges: int
+    compacted: int | None = field(default=None, metadata=LEFT_OUT)
     tags: int = 0
-    branch_heads: HeadsFigures | None = field(default=None, metadata=LEFT_OUT)
+    branch_heads: HeadsFigures
     holds: tuple[HoldFigures, ...] = ()
     retained_by_server: int
     unknown_to_dump: tuple[str, ...]
@@ -120,4 +121,4 @@ class CommitsFigures(Figures):
     rules_without_branch: tuple[str, ...]
     expired_metaranges: ExpiredMetarangesFigures
     expired_commits: int = 0
-    by_reason: Mapping[str, int] | None = field(default=None, metadata=LEFT_OUT)
+    by_reason: Mapping[str, int]

@@ -53,7 +53,7 @@ class CommittedFigures(Figures):
         metaranges: Metaranges of retained and expired commits.
         metaranges_read: Those that were read, or could not be and need not.
         metarange_rows: Rows of metaranges that came back from the tasks.
-        metarange_rows_read: Rows that the tasks read; None: an earlier lakegc did not count them.
+        metarange_rows_read: Rows that the tasks read.
         addresses_read: Addresses that the tasks read.
         addresses_left_out: Those that the same task had already.
         empty_metaranges: Metaranges of retained commits that hold no range.
@@ -62,7 +62,7 @@ class CommittedFigures(Figures):
         requests: Requests to the store, by kind.
         addresses: Rows stored.
         in_data: Rows whose address lies below `data/`.
-        heads_outside: Entries of heads that lie elsewhere; None: no row, or not counted.
+        heads_outside: Entries of heads that lie elsewhere.
         taken_manifest: sha256 of the manifest of the ranges taken from the index, beside which the
             index's files are; None if none is kept.
         taken: What was taken from the index: it was not read, and is not counted above as read. All
@@ -82,7 +82,7 @@ class CommittedFigures(Figures):
     metaranges: int = 0
     metaranges_read: int
     metarange_rows: int = 0
-    metarange_rows_read: int | None = None
+    metarange_rows_read: int = 0
     addresses_read: int
     addresses_left_out: int = 0
     empty_metaranges: int
@@ -91,7 +91,7 @@ class CommittedFigures(Figures):
     requests: Mapping[str, int] = field(default_factory=dict)
     addresses: int = 0
     in_data: int = 0
-    heads_outside: int | None = field(default=None, metadata=LEFT_OUT)
+    heads_outside: int = 0
     taken_manifest: str | None = field(default=None, metadata=LEFT_OUT)
     taken: TakenFigures = field(default_factory=TakenFigures)
 

@@ -80,7 +80,7 @@ class SumFigures(Figures):
         slices_with_expired: Slices that have any.
         largest: Bytes, address, instant of writing and reason of the largest.
         largest_committed: Path and last commit of those that a commit is known to have had, by
-            address; None: an earlier lakegc did not note them.
+            address.
     """
 
     expired_objects: int = 0
@@ -93,7 +93,7 @@ class SumFigures(Figures):
     by_slice: Groups = ()
     slices_with_expired: int = 0
     largest: tuple[tuple[int, str, str, str], ...] = ()
-    largest_committed: Mapping[str, tuple[str, str]] | None = field(default=None, metadata=LEFT_OUT)
+    largest_committed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +157,7 @@ class ExpiredFigures(SumFigures):
 
     Attributes:
         by_fate: Objects and bytes of each fate (a value of `fates.Fate`) that any listed object
-            has; with `vanished` they add up to the listed objects. None: an earlier lakegc did not
-            note them.
+            has; with `vanished` they add up to the listed objects.
         vanished: Objects taken from the index that could have gone and were not in the store any
             more; None for none.
         seen: Which of those that may go were looked at again; None for a clean run.
@@ -172,7 +171,7 @@ class ExpiredFigures(SumFigures):
         explained_objects: Objects that the table of explanations is about; None for no such table.
         explanations_manifest: sha256 of that table's manifest; None for none.
         explained_by_prefix: Its objects by folder at the top, most bytes first, with a last row for
-            the others; None: for no such table, and an earlier lakegc did not add them up.
+            the others; None for no such table.
         explained_by_branch: The same by branch.
         other_sizes: Entries that give another size than the store.
         twins: The search for hidden entries.
@@ -191,7 +190,7 @@ class ExpiredFigures(SumFigures):
             none, and in an optimized run, which does not look for them.
     """
 
-    by_fate: Mapping[str, tuple[int, int]] | None = field(default=None, metadata=LEFT_OUT)
+    by_fate: Mapping[str, tuple[int, int]]
     vanished: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
     seen: SeenFigures | None = field(default=None, metadata=LEFT_OUT)
     holds: tuple[HoldFigures, ...] = ()

@@ -26,6 +26,7 @@ class PreflightFigures(Figures):
         repositories: Repositories that the namespace was compared with.
         overlapping_repositories: Those of them that share it.
         table_prefix: Prefix of the server's tables.
+        may_compact: Whether the server may compact what is staged; None: it does not.
         blockstore_type: Kind of store, as the server names it.
         clock_skew_seconds: How far the clocks of `server` and `store` are ahead of this machine's;
             None where one told no time.
@@ -43,6 +44,7 @@ class PreflightFigures(Figures):
     repositories: int
     overlapping_repositories: tuple[str, ...]
     table_prefix: str
+    may_compact: bool | None = field(default=None, metadata=LEFT_OUT)
     blockstore_type: str = ""
     clock_skew_seconds: Mapping[str, float | None]
     reference_mark: str | None = None
@@ -107,23 +109,6 @@ class IndexFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseFigures(Figures):
-    """The run that an optimized mark of an earlier lakegc began from; only for its reports.
-
-    Attributes:
-        run: Its key.
-        spared_slices: Slices that were not listed.
-        objects: Objects of the namespace, as far as listings and deletions told ...
-        bytes: ... and their bytes.
-    """
-
-    run: str
-    spared_slices: int
-    objects: int
-    bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class ListedFigures(PreflightFigures):
     """Figures of `namespace_slices`.
 
@@ -137,10 +122,14 @@ class ListedFigures(PreflightFigures):
         unsafe_name_objects: Objects whose names some client would take for another object's.
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
+        iceberg_objects: Metadata files of Iceberg tables that were written past lakeFS; None for
+            none, like the following.
+        iceberg_bytes: Their bytes.
+        delta_objects: Those of Delta tables.
+        delta_bytes: Their bytes.
         inventory: The inventory that was read instead of the store; None for none.
         index: What was taken from the index; None for a clean run. The objects taken are among
             those counted here.
-        base: Of an optimized mark of an earlier lakegc; else None.
         last_slice: The newest slice whose name tells a time; None for none.
         why_full: Why a run that might be optimized is a clean one; None where nobody asked for one.
         blocked_by: Clean runs whose audit nobody has confirmed; None for none.
@@ -160,9 +149,12 @@ class ListedFigures(PreflightFigures):
     unsafe_name_objects: int = 0
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
+    iceberg_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    iceberg_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    delta_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    delta_bytes: int | None = field(default=None, metadata=LEFT_OUT)
     inventory: InventoryFigures | None = field(default=None, metadata=LEFT_OUT)
     index: IndexFigures | None = field(default=None, metadata=LEFT_OUT)
-    base: BaseFigures | None = field(default=None, metadata=LEFT_OUT)
     last_slice: str | None = field(default=None, metadata=LEFT_OUT)
     why_full: str | None = field(default=None, metadata=LEFT_OUT)
     blocked_by: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
@@ -171,18 +163,8 @@ class ListedFigures(PreflightFigures):
 
     @property
     def is_optimized(self) -> bool:
-        """Whether the run took anything from an index, or began from an earlier lakegc's run."""
-        return self.index is not None or self.base is not None
-
-    @property
-    def all_objects(self) -> int:
-        """Objects of the namespace, listed by this run or by the one that it begins from."""
-        return self.objects if self.base is None else self.base.objects
-
-    @property
-    def all_bytes(self) -> int:
-        """Their bytes."""
-        return self.object_bytes if self.base is None else self.base.bytes
+        """Whether the run took anything from an index."""
+        return self.index is not None
 
     @property
     def since(self) -> datetime | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from spark_core.records.figures.base import LEFT_OUT, Figures
+from spark_core.records.figures.base import Figures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class StagedReadFigures(Figures):
         files_read: Files that were read to their ends.
         file_rows: Rows read from them.
         from_diffs: Rows of the branches' diffs.
-        branches_read: Branches whose diff was read; None: an earlier lakegc did not count them.
+        branches_read: Branches whose diff was read.
         branches_gone: Branches that were deleted before their diff was read to its end.
         branches_appeared: Branches that appeared in the last round and were not read.
     """
@@ -31,7 +31,7 @@ class StagedReadFigures(Figures):
     files_read: int
     file_rows: int
     from_diffs: int
-    branches_read: int | None = field(default=None, metadata=LEFT_OUT)
+    branches_read: int
     branches_gone: int = 0
     branches_appeared: int = 0
 

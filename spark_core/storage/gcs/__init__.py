@@ -2,3 +2,7 @@
 
 This package knows nothing of the other stores.
 """
+
+from spark_core.extras import require
+
+require("gcs", "Namespaces gs://")

@@ -13,52 +13,43 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO, TypeVar
 
+from google.api_core.exceptions import from_http_response
+
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError, SettingsError
+from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError
 from spark_core.json_and_toml import read_json
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import Words
+from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
+from spark_core.storage.gcs.clients import Clients, check_options, open_clients, patience
+from spark_core.storage.gcs.copies import Bucket
+from spark_core.storage.gcs.credentials import carried
+from spark_core.storage.gcs.errors import (
+    CLIENT_ERRORS,
+    PERMISSIONS,
+    GcsFailure,
+    deletion_answer,
+    explain,
+    failure_of,
+    unconfirmed,
+)
+from spark_core.storage.gcs.listing_pages import (
+    KIND,
+    OBJECT_FIELDS,
+    PAGE_FIELDS,
+    object_info,
+    page_batch,
+    page_prefixes,
+    undelete_hint,
+)
+from spark_core.storage.gcs.undelete import find_deleted
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import ObjectInfo
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.remote import OrderedRemoteStore
 from spark_core.storage.undelete import BringBack, Lost
-
-try:
-    from google.api_core.exceptions import from_http_response
-
-    from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
-    from spark_core.storage.gcs.clients import Clients, check_options, open_clients, patience
-    from spark_core.storage.gcs.copies import Bucket
-    from spark_core.storage.gcs.credentials import carried
-    from spark_core.storage.gcs.errors import (
-        CLIENT_ERRORS,
-        PERMISSIONS,
-        GcsFailure,
-        deletion_answer,
-        explain,
-        failure_of,
-        unconfirmed,
-    )
-    from spark_core.storage.gcs.listing_pages import (
-        KIND,
-        OBJECT_FIELDS,
-        PAGE_FIELDS,
-        object_info,
-        page_batch,
-        page_prefixes,
-        undelete_hint,
-    )
-    from spark_core.storage.gcs.undelete import find_deleted
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "google":
-        raise
-    raise SettingsError(
-        f"namespaces gs:// need Google's client, and {error.name} is not installed here",
-        'Install it, on every machine that runs lakegc: pip install "lakegc[gcs]".',
-    ) from None
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.pasted_keys import require_plain
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.contract import DIRECTORY_BUCKET, StoreOptions
 from spark_core.storage.obstore_reads import claim_process
 from spark_core.storage.remote import url_of
 from spark_core.storage.repeats import before_attempt
@@ -179,12 +179,14 @@ def bucket_region(boto: Any, bucket: str) -> str | None:
 def _obstore(
     bucket: str, session: boto3.Session, options: StoreOptions, endpoint: str, region: str
 ) -> obstore.store.S3Store:
+    is_zonal = bucket.endswith(DIRECTORY_BUCKET) and options.s3_endpoint is None
     if not options.s3_path_style:
         scheme, _, host = endpoint.partition("://")
         endpoint = f"{scheme}://{bucket}.{host}"
     return obstore.store.S3Store(
         bucket,
-        endpoint=endpoint,
+        # Of a directory bucket, the client knows the zone's endpoint, and the sessions there.
+        **({"s3_express": True} if is_zonal else {"endpoint": endpoint}),
         region=region,
         virtual_hosted_style_request=not options.s3_path_style,
         # Set explicitly, or a variable that only obstore knows (AWS_SKIP_SIGNATURE) would make its

@@ -21,7 +21,7 @@ from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import Explanation, Words
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.remote import OrderedRemoteStore
+from spark_core.storage.remote import OrderedRemoteStore, RemoteStore
 from spark_core.storage.repeats import paced
 from spark_core.storage.s3.clients import Clients, bucket_region, check_options, open_clients
 from spark_core.storage.s3.copies import Bucket, description_of
@@ -37,12 +37,11 @@ _CHUNK_BYTES = 8 << 20
 _MOVED, _BAD_REQUEST = 301, 400
 
 
-class S3Store(OrderedRemoteStore[Clients]):
-    """A namespace in an S3 bucket."""
+class Requests(RemoteStore[Clients]):
+    """What is asked of a bucket of either kind."""
 
     kind = "S3"
     words = Words(CLIENT_ERRORS, failure_of, explain)
-    tells_content = True
     delete_permission = "s3:DeleteObject"
     delete_request = "DeleteObjects (POST ?delete); Content-MD5 and a CRC32 checksum go along"
 
@@ -274,3 +273,9 @@ class S3Store(OrderedRemoteStore[Clients]):
                 "further request is sent"
             )
         return {names[name]: outcome for name, outcome in outcome_of.items() if name in names}
+
+
+class S3Store(Requests, OrderedRemoteStore[Clients]):
+    """A namespace in a bucket that lists in order, and tells the MD5 of many contents."""
+
+    tells_content = True

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from lakegc_dagster.asset_checks import as_dagster
 from lakegc_dagster.cli.main import main
+from lakegc_dagster.names import OWN
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core import checks as guards
 from spark_core.checks import verdict
@@ -78,7 +79,7 @@ def test_dagster_shows_the_figures_of_each_check_with_its_limit_and_what_lifts_i
     _, results, _ = marked
     assert len(results) == len(guards.CHECKS)
     for result in results:
-        shown = as_dagster(result).metadata
+        shown = as_dagster(result, OWN).metadata
         assert shown["limit"].value == result.limit
         assert shown["lifted_by"].value == result.lifted_by
         assert len(shown) > 2

@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
-from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import open_stored
 from spark_core import holds
 from spark_core.lock import lease
 from spark_core.model import RunKey
+from spark_core.settings import load_settings
 from tests.support.command_line import WITH_REPO, settings_in_environment
 
 KEY = "2026-01-01T00-00-00Z"

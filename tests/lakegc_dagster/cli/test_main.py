@@ -220,7 +220,7 @@ def test_a_failure_of_spark_is_cut_to_its_first_words_and_leads_to_the_log(tmp_p
 
 
 def test_ctrl_c_ends_with_130_and_a_sentence(lakegc, monkeypatch):
-    from lakegc_dagster import settings
+    from spark_core import settings
 
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -8,13 +8,13 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
-from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import open_stored
 from spark_core import lakegc_keys
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.policies import document, versions
 from spark_core.policies.schema import schema_text
+from spark_core.settings import load_settings
 from tests.support.command_line import WITH_REPO, settings_in_environment
 
 KEY = "2026-01-01T00-00-00Z"

@@ -12,8 +12,8 @@ import pytest
 import urllib3
 
 from lakegc_dagster.demo import sandbox as demo_sandbox
-from lakegc_dagster.settings import load_settings
 from spark_core.errors import SettingsError
+from spark_core.settings import load_settings
 
 
 def _answers(endpoint):

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakegc_dagster.assets.arguments import POOL
 from lakegc_dagster.cli.common import unforeseen
 from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.run_job import launch
-from lakegc_dagster.settings import Settings
+from lakegc_dagster.names import POOL
 from spark_core import checks as guards
 from spark_core import mark, sweep
 from spark_core.errors import (
@@ -27,6 +26,7 @@ from spark_core.errors import (
 from spark_core.phases import ended_a_command
 from spark_core.records import reading, tables
 from spark_core.reference_job import marks
+from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.clock import FakeClock
 

@@ -14,8 +14,8 @@ import urllib3
 
 from lakegc_dagster.launch import ui
 from lakegc_dagster.launch.home import CODE_LOCATION
-from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.settings import load_settings
 
 ASSETS = {
     "namespace_slices",
@@ -43,6 +43,12 @@ def settings(tmp_path):
     file = tmp_path / "lakegc.toml"
     file.write_text('[server]\nendpoint = "http://127.0.0.1:1"\n[dagster]\nhome = "home"\n')
     return load_settings(file, env={})
+
+
+def test_without_dagsters_web_server_it_says_what_brings_it(settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dagster_webserver", None)
+    with pytest.raises(SettingsError, match=r"The pages of `lakegc ui` need .*'lakegc\[ui\]'"):
+        ui.serve(settings, _free_port())
 
 
 def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_nothing(

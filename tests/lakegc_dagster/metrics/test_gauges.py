@@ -14,10 +14,10 @@ import pytest
 from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_file
 from lakegc_dagster.metrics.open_metrics import Gauge, exposition
 from lakegc_dagster.overview import Past
-from lakegc_dagster.settings import Settings
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.report.past_runs import PastRun
 from spark_core.report.status import RepositoryStatus
+from spark_core.settings import Settings
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 # OpenMetrics 1.0: a sample line of a metric without timestamp.

@@ -13,9 +13,9 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status, send, tell
 from lakegc_dagster.notices.sensors import due_messages, message_of
 from lakegc_dagster.overview import Past
-from lakegc_dagster.settings import Settings, load_settings
 from spark_core.errors import LakegcError, SettingsError, UnsafePlanError
 from spark_core.report.status import RepositoryStatus
+from spark_core.settings import Settings, load_settings
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.listeners import http_listener, smtp_listener
 

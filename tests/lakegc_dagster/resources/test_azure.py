@@ -14,9 +14,9 @@ from dagster_azure.blob import (
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.resources.azure import NoAzure, with_azure
-from lakegc_dagster.settings import Settings
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
+from spark_core.settings import Settings
 from spark_core.storage import StoreOptions, open_store
 
 URL = "https://lake.blob.core.windows.net"

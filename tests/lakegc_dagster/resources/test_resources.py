@@ -13,9 +13,9 @@ from dagster_aws.s3 import S3Resource
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.resources.s3 import with_s3
 from lakegc_dagster.run_config import LeaseConfig, SweepConfig
-from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
+from spark_core.settings import Settings
 from spark_core.spark import placement
 from spark_core.storage import StoreOptions
 from tests.lakegc_dagster.conftest import failure, new_key
@@ -221,7 +221,7 @@ def test_what_a_person_asks_of_an_asset_reaches_its_run_and_no_other(ground):
 def test_no_secret_is_in_what_dagster_keeps_of_the_resources(monkeypatch, tmp_path):
     (tmp_path / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:9"\n')
     from lakegc_dagster.definitions import build_defs
-    from lakegc_dagster.settings import load_settings
+    from spark_core.settings import load_settings
 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-aws")
     loaded = load_settings(

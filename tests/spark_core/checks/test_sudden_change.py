@@ -200,10 +200,10 @@ def test_only_earlier_runs_of_the_same_instance_count(run):
     other = replace(run, repository=replace(run.repository, creation_date=NOW - timedelta(days=3)))
     _, said = _mark(other, 1, listed=1_000, live=10, going=0)
     assert said.passed
-    assert "1 are of another instance or an earlier lakegc" in said.summary
+    assert "1 are of another instance or version" in said.summary
 
 
-def test_a_verdict_of_an_earlier_lakegc_cannot_be_compared_with_and_is_counted(run):
+def test_a_verdict_of_another_format_cannot_be_compared_with_and_is_counted(run):
     before, _ = _mark(run, 1)
     run.store.put(lakegc_keys.verdict_key(before.key), b'{"format": 2, "passed": true}')
     _, said = _mark(run, listed=1_000, live=10, going=0)

@@ -190,15 +190,6 @@ def test_a_sweep_that_is_to_stay_within_a_mark_of_the_reference_job_takes_no_mar
         verdict.require_sweepable(replace(run, reference_mark="other"))
 
 
-def test_an_optimized_mark_of_an_earlier_lakegc_is_not_swept(run):
-    base = {"run": "2026-11-19T02-00-00Z", "spared_slices": 1, "objects": 10_000, "bytes": 0}
-    _marked(run, namespace_slices={"base": base})
-    with pytest.raises(
-        VerdictError, match=r"read only what had changed since run 2026-11-19.*Mark again under"
-    ):
-        verdict.require_sweepable(run)
-
-
 def test_a_verdict_from_the_future_is_refused(run):
     _marked(run)
     _edit(run, concluded_at=(NOW + timedelta(minutes=5)).isoformat())
@@ -289,7 +280,7 @@ def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run)
         name: document[name]
         for name in ("format", "repository", "namespace", "run", "cutoff", "min_age_seconds")
     } == {
-        "format": 3,
+        "format": 1,
         "repository": "repo",
         "namespace": "local://repo",
         "run": str(run.key),
@@ -361,13 +352,13 @@ def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run)
     assert not stored.passed
 
 
-def test_a_verdict_of_an_earlier_lakegc_is_refused_with_the_way_on(run):
+def test_a_verdict_of_another_format_is_refused_with_the_way_on(run):
     _marked(run)
     key = lakegc_keys.verdict_key(run.key)
     run.store.put(key, b'{"format": 2, "passed": true, "checks": []}')
     with pytest.raises(
         VerdictError,
-        match=r"in format 2 by another version of lakegc, .* reads format 3.*Mark again under",
+        match=r"in format 2 by another version of lakegc, .* writes format 1.*Mark again under",
     ):
         verdict.require_sweepable(run)
 

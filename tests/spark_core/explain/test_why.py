@@ -38,19 +38,4 @@ def test_a_row_of_another_object_with_the_same_hash_says_nothing(written, monkey
     written.mark({"data/s/a": (4, OLD)})
     row = {"address": "data/s/b", "fate": "expired", "why": "in no commit", "until": None}
     monkeypatch.setattr(why, "rows_of", lambda *_, **__: {"data/s/a": row})
-    assert why._fates(written.run, ["data/s/a"])[0] == {}
-
-
-def test_a_mark_that_noted_no_fates_tells_what_may_go_and_does_not_guess_the_rest(
-    written, monkeypatch
-):
-    monkeypatch.setattr(why, "holders", lambda *_: {})
-    written.mark(
-        {"data/s/a": (4, OLD), "data/s/b": (4, OLD)},
-        expired={"data/s/a": "in no commit, they say"},
-        notes_fates=False,
-    )
-    assert explain(written.run, "data/s/a").rule == "in no commit, they say"
-    kept = explain(written.run, "data/s/b")
-    assert (kept.state, kept.fate) == ("kept", "")
-    assert "marked by an earlier lakegc" in kept.sentence
+    assert why._fates(written.run, ["data/s/a"]) == {}

@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from spark_core import schemas
+from spark_core.errors import CorruptTableError
 from spark_core.graveler import (
+    END_BYTES,
     Timestamp,
     commit_id,
     decode_entry,
     entry_identity,
+    is_metarange,
     read_commit_records,
     read_metarange,
     read_range,
@@ -322,3 +325,22 @@ def test_an_empty_dump_is_three_tables_without_ranges():
         (Branch("main", "c" * 64),),
         (Tag("v1", "c" * 64),),
     )
+
+
+@pytest.mark.parametrize("end", [END_BYTES, 0])
+def test_the_end_of_a_table_tells_a_metarange_of_objects_from_all_others(tables, end):
+    told = {True: 0, False: 0}
+    for name, data in ((name, data) for files in tables.values() for name, data in files.items()):
+        properties = read_records(data, name=name).properties
+        is_objects = properties["type"] == b"metaranges" and "entity" not in properties
+        read = data[-(end or len(data)) :]
+        assert is_metarange(read, len(data), name=name) is is_objects
+        told[is_objects] += 1
+    assert min(told.values()) > 10
+
+
+def test_an_end_without_the_properties_tells_nothing(tables):
+    _, name, data, _ = next(files_of(tables, "ranges"))
+    assert is_metarange(data[-100:], len(data), name=name) is None
+    with pytest.raises(CorruptTableError):
+        is_metarange(data[:-1], len(data) - 1, name=name)

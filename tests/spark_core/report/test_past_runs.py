@@ -10,9 +10,7 @@ import pytest
 from spark_core import lakegc_keys, schemas
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
-from spark_core.records import tables
 from spark_core.records.confirmation import Confirmation
-from spark_core.records.figures import ListedFigures
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import PastRun, past_runs, refusals, require_known
 from spark_core.report.status import status_of
@@ -96,16 +94,6 @@ def test_a_run_says_what_it_read_and_its_fates_add_up_to_the_namespace(written):
         ]
         == "no mark has passed yet"
     )
-
-
-def test_an_optimized_mark_of_an_earlier_lakegc_says_so_and_counts_its_namespace(written):
-    base = {"run": "2026-11-19T02-00-00Z", "spared_slices": 7, "objects": 10, "bytes": 100}
-    written.mark({"data/s/a": (1, OLD)}, of_listing={"base": {**base, "verdict": "0" * 64}})
-    written.conclude()
-    found = only(written)
-    assert (found.kind, found.index) == ("optimized", base["run"])
-    listed = ListedFigures.of(written.run.load(tables.NAMESPACE_SLICES).manifest)
-    assert (listed.all_objects, listed.all_bytes) == (10, 100)
 
 
 def test_a_refused_run_names_its_checks_and_a_confirmed_one_may_be_swept(written):

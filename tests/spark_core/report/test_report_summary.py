@@ -1,6 +1,5 @@
 """Every listed object gets one fate, and the groups of a report add up."""
 
-import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -149,15 +148,6 @@ def test_an_optimized_mark_says_what_it_took_and_adds_up_to_the_namespace(writte
     assert Report.from_json(found.to_json(), name="it") == found
 
 
-def test_an_optimized_report_of_an_earlier_lakegc_is_read(written):
-    written.mark({"data/a/x": (8, OLD)}, **with_index("2026-11-19T02-00-00Z", slices=1))
-    document = json.loads(report.of_mark(written.run).to_json())
-    document["kind"]["base"] = document["kind"].pop("index")
-    assert Report.from_json(json.dumps(document).encode(), name="it").kind.index == (
-        "2026-11-19T02-00-00Z"
-    )
-
-
 def test_a_clean_mark_says_why_it_takes_nothing_from_an_index(written):
     why = "no mark of this repository has passed yet"
     last = "gqv3epl4fd2o8m3men70"
@@ -170,16 +160,6 @@ def test_a_clean_mark_says_why_it_takes_nothing_from_an_index(written):
         f"Clean: {why}. Reading began 2026-11-20 02:00:00 UTC, and the newest slice was {last}."
         in (report.page(found))
     )
-
-
-def test_a_report_of_an_earlier_lakegc_says_nothing_of_what_its_mark_read(written):
-    written.mark({})
-    found = report.of_mark(written.run)
-    stored = json.loads(found.to_json())
-    del stored["kind"]
-    earlier = Report.from_json(json.dumps(stored).encode(), name="it")
-    assert earlier == replace(found, kind=None)
-    assert "Reading began" not in report.page(earlier)
 
 
 def test_an_empty_mark_has_a_report(written):
@@ -343,14 +323,6 @@ def test_a_second_sweep_of_a_run_makes_its_report_again(written):
 def test_a_run_that_was_never_marked_has_no_report(written):
     with pytest.raises(ChainError, match=r"has no namespace_slices"):
         report.load(written.run)
-
-
-def test_a_mark_of_an_earlier_lakegc_has_no_report(written):
-    """It did not note the fate of each object."""
-    written.mark({})
-    written._keep(tables.EXPIRED_ADDRESSES, [], twins={})
-    with pytest.raises(ChainError, match="marked by an earlier lakegc"):
-        report.of_mark(written.run)
 
 
 def test_a_damaged_stored_report_is_named(written):

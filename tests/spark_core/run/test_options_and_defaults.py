@@ -19,6 +19,7 @@ def test_the_options_that_decide_are_kept_in_these_words():
         "tags_protect": True,
         "clock_margin_seconds": 3600.0,
         "hidden_entries": "by_time",
+        "compacted": "keep",
         "longest_upload_seconds": 604800.0,
         "strangers": "keep",
         "inherited": "keep",

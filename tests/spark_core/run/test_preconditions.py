@@ -13,7 +13,7 @@ from spark_core import clocks
 from spark_core.addresses.namespace import Namespace
 from spark_core.clocks import ClockReading
 from spark_core.errors import RepositoryStateError, SettingsError, UnsafePlanError
-from spark_core.lakefs import Clock, SystemClock
+from spark_core.lakefs import Clock, StorageConfig, SystemClock
 from spark_core.model import Branch, Repository, RunKey
 from spark_core.run import Environment, Run, RunOptions, Storage, open_run, preflight, require_alone
 from spark_core.run.preconditions import (
@@ -258,7 +258,7 @@ class _Machine:
         self.server: Any = SimpleNamespace(
             repository=lambda _: repository("local://docs"),
             repositories=lambda: [repository("local://docs")],
-            storage_config=lambda _: SimpleNamespace(blockstore_type="local"),
+            storage_config=lambda _: StorageConfig("local", "", pre_sign_support=False),
             grace_period=lambda: DAY,
             branches=lambda _: [Branch("main", "c")],
             table_prefix=lambda _: "_lakefs",

@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
-import sys
 import traceback
 from datetime import timedelta
 
@@ -306,23 +304,3 @@ def test_google_itself_is_reached_without_an_endpoint(google):
     elsewhere = {**google.service_account, "universe_domain": "example.goog"}
     other = open_clients(StoreOptions(gcs_service_account_key=json.dumps(elsewhere)), os.getpid())
     assert other.endpoint == other.client._connection.API_BASE_URL == "https://storage.example.goog"
-
-
-def test_without_the_extra_a_namespace_names_what_to_install():
-    script = (
-        "import sys\n"
-        "for name in ('google.cloud.storage', 'google.cloud', 'google.auth', 'google.api_core'):\n"
-        "    sys.modules[name] = None\n"
-        "from spark_core.errors import SettingsError\n"
-        "from spark_core.addresses.namespace import Namespace\n"
-        "from spark_core.storage import StoreOptions, open_store\n"
-        "try:\n"
-        "    open_store(Namespace.parse('gs://bucket/ns'), StoreOptions())\n"
-        "except SettingsError as error:\n"
-        "    print(error)\n"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
-    ).stdout
-    assert "need Google's client" in told
-    assert 'pip install "lakegc[gcs]"' in told

@@ -5,7 +5,7 @@ A number leads to any name, and a bare name to any domain.
 
 import pytest
 
-from spark_core.storage.s3.endpoints import may_be_one_store
+from spark_core.storage.s3_endpoints import may_be_one_store
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,189 @@
+"""The assets of a run that works elsewhere: one step, which shows what the entry there tells.
+
+Metadata, checks and refusals are those of a run that works here. The machine of Dagster needs
+neither Spark nor any key of the server or the store for them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+from lakegc_dagster.asset_checks import as_dagster, build_checks
+from lakegc_dagster.failures import Retries, failure_of, raising_failures, refusal_of
+from lakegc_dagster.headlines import of_house_keeping, of_policy, of_stored, of_verdict
+from lakegc_dagster.metadata import (
+    Metadata,
+    above,
+    counters_metadata,
+    manifest_metadata,
+    work_metadata,
+)
+from lakegc_dagster.names import Names, asset_name
+from lakegc_dagster.partitions import forget_runs, parse_partition_key
+from lakegc_dagster.pipes.launchers import Launcher
+from lakegc_dagster.run_config import HOUSE_KEEPING, LaunchedConfig
+from spark_core import errors
+from spark_core.checks import CheckResult
+from spark_core.errors import LakegcError
+from spark_core.model import RunKey
+from spark_core.records.manifest import Manifest
+from spark_core.settings import Settings
+
+# Under this name the entry finds what is asked.
+ASKED = "lakegc"
+STEP = "launched_run"
+
+_LOST = (
+    "The run elsewhere could not tell how it ended. Whatever it stored or deleted stands: "
+    "`lakegc runs` shows it, and a sweep that is started again goes on from its journal."
+)
+
+Result: TypeAlias = dg.MaterializeResult[Any] | dg.AssetCheckResult
+Told: TypeAlias = Mapping[str, Any]
+
+
+def build_launched(
+    settings: Settings,
+    names: Names,
+    assets: Sequence[dg.AssetsDefinition],
+    launcher: Launcher,
+) -> dg.AssetsDefinition:
+    """Make the assets and checks of a run as one step that starts the run elsewhere.
+
+    Args:
+        settings: The settings, which the entry is given; they have no secrets.
+        names: Those of the collector.
+        assets: The assets as they are made here.
+        launcher: Starts the entry, and waits for it.
+    """
+    retries: defaultdict[str, Retries] = defaultdict(Retries)
+
+    @dg.multi_asset(
+        name=names.named(STEP),
+        specs=[spec for asset in assets for spec in asset.specs],
+        check_specs=[spec for check in build_checks(names) for spec in check.check_specs],
+        can_subset=True,
+        pool=names.pool,
+    )
+    def launched_run(context: dg.AssetExecutionContext, config: LaunchedConfig) -> Iterator[Result]:
+        with raising_failures(lambda _error: None, retries=retries[context.run_id]):
+            extras = {ASKED: asked_of(context, settings, config)}
+            try:
+                ended = launcher(context, extras)
+            except Exception as lost:
+                lost.add_note(_LOST)
+                raise
+            yield from results_of(context, settings, names, ended.get_custom_messages())
+
+    return launched_run
+
+
+def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: LaunchedConfig) -> Told:
+    """Return what the entry is asked for, as `entry.Asked` has it.
+
+    Raises:
+        SettingsError: If the partition is none, or the settings do not know its repository.
+    """
+    repository_id, key = parse_partition_key(context.partition_key)
+    settings.repository(repository_id)
+    return {
+        "settings": settings.model_dump(mode="json", exclude_unset=True),
+        "file": None if settings.file is None else str(settings.file),
+        "repository": repository_id,
+        "run": str(key),
+        "assets": sorted(map(asset_name, context.selected_asset_keys)),
+        "checks": sorted({asset_name(key.asset_key) for key in context.selected_asset_check_keys}),
+        "options": config.model_dump(),
+    }
+
+
+def results_of(
+    context: dg.AssetExecutionContext, settings: Settings, names: Names, messages: Sequence[Told]
+) -> Iterator[Result]:
+    """Yield what the entry told, in its order, and end as it ended.
+
+    Args:
+        context: The step.
+        settings: The settings.
+        names: Those of the collector.
+        messages: What the entry told.
+
+    Raises:
+        LakegcError: The error that ended the run.
+        Failure: The refusal by checks that failed.
+    """
+    repository_id, key = parse_partition_key(context.partition_key)
+    price = settings.run_options(repository_id).price_per_gb_month
+    for told in messages:
+        if "error" in told:
+            raise error_of(told)
+        if "checks" in told:
+            yield from _checked(context, names, told["checks"])
+            refused = refusal_of(repository_id, key, [CheckResult(**one) for one in told["checks"]])
+            if refused is not None:
+                raise failure_of(refused)
+            continue
+        metadata = _metadata(context, told, price)
+        yield dg.MaterializeResult(asset_key=names.key(told["asset"]), metadata=metadata)
+        if told["asset"] == HOUSE_KEEPING:
+            pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
+            kept = max(table.run_options().keep_runs for table in settings.repository_tables)
+            forget_runs(context.instance, pruned, kept, names)
+
+
+def error_of(told: Told) -> LakegcError:
+    """Return the error that the entry told of, as it was raised there."""
+    kind: type[LakegcError] = getattr(errors, told["error"], LakegcError)
+    made = kind.from_message(told["found"])
+    made.next_step, made.state = told["next_step"], told["state"]
+    return made
+
+
+def _checked(
+    context: dg.AssetExecutionContext, names: Names, found: Sequence[Told]
+) -> Iterator[dg.AssetCheckResult]:
+    for one in found:
+        shown = as_dagster(CheckResult(**one), names)
+        if (shown.asset_key, shown.check_name) in {
+            (key.asset_key, key.name) for key in context.selected_asset_check_keys
+        }:
+            yield shown
+
+
+def _metadata(context: dg.AssetExecutionContext, told: Told, price: float | None) -> Metadata:
+    worked = work_metadata(told["worked"])
+    if "manifest" in told:
+        return _of_table(told, price, worked)
+    if "results" in told:
+        return {**_of_policy(context, told), **worked}
+    counters = counters_metadata(told["facts"])
+    if told["asset"] == HOUSE_KEEPING:
+        context.log.info(told["words"])
+        return {**above(of_house_keeping(told["words"]), counters), **worked}
+    from spark_core.report import Report
+
+    report = told["report"]
+    found = None if report is None else Report.from_json(report.encode(), name="the report")
+    return {**above(of_verdict(found, price, told["page"]), counters), **worked}
+
+
+def _of_table(told: Told, price: float | None, worked: Metadata) -> Metadata:
+    lean = Manifest.from_json(told["manifest"].encode(), name=told["asset"])
+    manifest = replace(lean, facts=told["facts"])
+    counters = {
+        **manifest_metadata(manifest, told["where"]),
+        "manifest_sha256": dg.MetadataValue.text(told["sha256"]),
+        "server_calls_so_far": dg.MetadataValue.int(told["server_calls"]),
+    }
+    return above(of_stored(manifest, price, told["page"]), {**worked, **counters})
+
+
+def _of_policy(context: dg.AssetExecutionContext, told: Told) -> Metadata:
+    found = [CheckResult(**one) for one in told["results"]]
+    for result in found:
+        if not result.passed:
+            context.log.warning(result.summary)
+    return of_policy(found, told["facts"])

@@ -1,0 +1,45 @@
+"""The engine as a program of its own: `python -m spark_core`, also called `lakegc-engine`.
+
+It marks, sweeps and reports with the engine alone, for cron, Airflow, a notebook or a cluster where
+no Dagster is. The settings file, the tables, the checks and the exit codes are those of `lakegc`.
+
+- `arguments`: the command line
+- `work`: the commands
+- `showing`: what they print
+- `ending`: errors, and the exit codes
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from spark_core.command.arguments import parser
+from spark_core.command.ending import INTERRUPTED, exit_code, show_error
+from spark_core.errors import LakegcError
+
+_AFTER_INTERRUPT = (
+    "a mark that did not end is made anew by the next run; a sweep that began goes on from its "
+    "journal with `sweep REPOSITORY --run KEY`"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what a command line asks for.
+
+    Args:
+        arguments: The words after the program's name; those of this process when None.
+
+    Returns:
+        0 done, 1 refused or failed, 2 wrong settings, 130 ended by Ctrl-C. Wrong usage exits with 2
+        by itself.
+    """
+    asked = parser().parse_args(arguments)
+    try:
+        return int(asked.command(asked))
+    except LakegcError as error:
+        show_error(error)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nended by Ctrl-C: {_AFTER_INTERRUPT}\n")
+        return INTERRUPTED

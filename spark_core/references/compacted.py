@@ -1,0 +1,103 @@
+"""Metaranges that no commit names: what is staged may lie in one, under the roof of a branch alone.
+
+lakeFS Enterprise can compact what is staged on a branch: it writes it, over the branch's head, into
+a metarange that the branch's record names, and drops it from staging. Scans and diffs go on
+showing it, except where something newer is staged over it. The next commit starts from that
+metarange, and keeps its entry where the newer one has the same content. So an address comes back
+that neither scan nor diff nor commit nor the branch itself showed until then (safety 63). No call
+of the server tells the metarange; but it lies in the store, so those that no commit names are found
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import graveler
+from spark_core.errors import CorruptTableError
+from spark_core.records import tables
+from spark_core.records.figures import ListedFigures
+from spark_core.run import Run
+from spark_core.spark.tasks import interleaved
+from spark_core.storage import ObjectStore
+
+_TABLE_ID = re.compile(r"[0-9a-f]{64}")
+# The clocks of the server and of the store may each differ so much from this machine's.
+_CLOCKS = 2
+
+
+def may_compact(run: Run) -> bool:
+    """Say whether metaranges that no commit names may be those of branches."""
+    listed = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
+    return run.options.compacted == "keep" and bool(listed.may_compact)
+
+
+def compacted_metaranges(
+    run: Run, prefix: str, named: Collection[str], *, since: datetime | None
+) -> list[str]:
+    """Find the metaranges of objects that no commit names and some branch may read from.
+
+    They must be looked for after what is staged was read: an entry goes from there into a
+    metarange, and the file is there before the entry leaves. Whatever gives a branch a new head
+    ends the branch's compaction, but for a hard reset. So a file that is older than all heads is no
+    branch's any more. The end of each other table is read once by a process, because a table never
+    changes.
+
+    Args:
+        run: The run.
+        prefix: Where the server keeps its tables.
+        named: Metaranges that commits name.
+        since: Since when all branches stand on their heads; None if nobody knows.
+
+    Returns:
+        Their ids, sorted. What a commit tried in vain to write is among them, and what a branch has
+        forgotten while another one kept its head.
+
+    Raises:
+        CorruptTableError: If a file there is no table of the server.
+    """
+    least = None if since is None else since - _CLOCKS * run.options.accepted_skew
+    known, sizes = run.metaranges_by_id, _tables(run.store, prefix, least)
+    look = partial(_look, run.store, prefix, sizes)
+    unknown = sorted(sizes.keys() - known.keys() - set(named))
+    for batch in interleaved(unknown, look, threads=run.options.read_threads):
+        known.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return sorted(id_ for id_ in sizes if id_ not in named and known[id_])
+
+
+def _tables(store: ObjectStore, prefix: str, least: datetime | None) -> dict[str, int]:
+    """List the server's tables that are not older than an instant: id -> size in bytes."""
+    _, objects = store.children(prefix)
+    if least is not None:
+        when = pa.scalar(least, objects["last_modified"].type)
+        objects = objects.filter(pc.greater_equal(objects["last_modified"], when))
+    rows = zip(objects["key"].to_pylist(), objects["size_bytes"].to_pylist(), strict=True)
+    names = ((key.rpartition("/")[2], size) for key, size in rows)
+    return {name: size for name, size in names if _TABLE_ID.fullmatch(name)}
+
+
+def _look(
+    store: ObjectStore, prefix: str, sizes: dict[str, int], id_: str
+) -> Iterator[pa.RecordBatch]:
+    key, size = f"{prefix}/{id_}", sizes[id_]
+    try:
+        for length in (min(size, graveler.END_BYTES), size):
+            found = graveler.is_metarange(
+                store.read_range(key, size - length, length), size, name=key
+            )
+            if found is not None:
+                break
+    except CorruptTableError as problem:
+        problem.next_step = (
+            "Until it is told what this file is, it may name objects that a branch reads. Compare "
+            "it with a copy; if your server does not compact what is staged, set "
+            '`compacted = "ignore"`.'
+        )
+        raise
+    yield pa.record_batch([[id_], pa.array([bool(found)])], ["id", "is_metarange"])

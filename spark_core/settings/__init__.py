@@ -1,0 +1,392 @@
+"""`lakegc.toml` and the environment: their words, checked and turned into the engine's options.
+
+Secrets are not part of the settings: they come from the environment or from a file that the
+settings name, and only when a server is really asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import Field, PrivateAttr, ValidationError
+
+from spark_core.errors import SettingsError
+from spark_core.run.options_and_defaults import RunOptions
+from spark_core.settings import file as settings_file
+from spark_core.settings import patterns
+from spark_core.settings.login import login
+from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings
+from spark_core.settings.sections import (
+    DagsterSettings,
+    LaunchSettings,
+    RepositoryName,
+    RepositoryPattern,
+    RepositorySettings,
+    ScheduleSettings,
+    Section,
+    ServerSettings,
+    SparkSettings,
+    StorageSettings,
+    UiSettings,
+)
+from spark_core.spark.placement import is_local
+
+if TYPE_CHECKING:
+    # Both import Spark, and the command line's `--help` should not wait for that.
+    from spark_core.lakefs import ServerOptions
+    from spark_core.storage import StoreOptions
+
+FILE_NAME = "lakegc.toml"
+FILE_VARIABLE = "LAKEGC_CONFIG"
+
+# Settings whose option has another name.
+_OPTIONS = {"executor_credentials": "carry_credentials"}
+
+# Settings that may be relative to the folder of the settings file.
+_PATHS = {
+    "ca_certificate",
+    "client_certificate",
+    "client_key",
+    "local_path",
+    "gcs_service_account_file",
+}
+
+_Table = TypeVar("_Table", bound=Section)
+
+
+class Settings(Section):
+    """Everything that `lakegc.toml` and the environment say, without secrets.
+
+    Attributes:
+        server: The lakeFS server.
+        storage: The object store.
+        storages: For a server with several: what differs for one of them, by its storage id.
+        spark: The Spark session.
+        dagster: Dagster's home.
+        throwaway_repositories: Repositories whose data may be lost: only they may have
+            `allow_unsafe_min_age`.
+        defaults: What holds for every repository that does not say otherwise.
+        repositories: The repositories to collect, by name or pattern; each value says only what
+            differs.
+        launch: Where the runs of Dagster work.
+        ui: The pages that `lakegc ui` serves.
+        schedule: The nightly run.
+        metrics: Where runs leave their metrics.
+        notify: Who is told of what.
+    """
+
+    server: ServerSettings
+    storage: StorageSettings = StorageSettings()
+    storages: dict[str, StorageSettings] = Field(default_factory=dict)
+    spark: SparkSettings = SparkSettings()
+    dagster: DagsterSettings = DagsterSettings()
+    throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
+    defaults: RepositorySettings = RepositorySettings()
+    repositories: dict[RepositoryPattern, RepositorySettings] = Field(default_factory=dict)
+    launch: LaunchSettings = LaunchSettings()
+    ui: UiSettings = UiSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    notify: NotifySettings = NotifySettings()
+
+    _file: Path | None = PrivateAttr(default=None)
+    # None means the environment at the time of the question.
+    _env: Mapping[str, str] | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that was read; None when everything came from the environment."""
+        return self._file
+
+    @property
+    def repository_ids(self) -> tuple[str, ...]:
+        """The repositories that the settings name in full, in the order of the file."""
+        return tuple(name for name in self.repositories if not patterns.is_pattern(name))
+
+    @property
+    def repository_patterns(self) -> tuple[str, ...]:
+        """The patterns of repositories, in the order of the file."""
+        return tuple(name for name in self.repositories if patterns.is_pattern(name))
+
+    @property
+    def repository_tables(self) -> tuple[RepositorySettings, ...]:
+        """What holds for each name and pattern of the file, over the defaults."""
+        return tuple(_over(self.defaults, own) for own in self.repositories.values())
+
+    @property
+    def dagster_home(self) -> Path:
+        """Dagster's home, shared by the command line and the UI; it need not exist yet."""
+        return self._path(
+            self.dagster.home or self._environment.get("DAGSTER_HOME") or ".lakegc/dagster_home"
+        )
+
+    @property
+    def metrics_file(self) -> Path | None:
+        """The file for the metrics, if there is one."""
+        return None if self.metrics.file is None else self._path(self.metrics.file)
+
+    def secret(self, setting: str) -> str | None:
+        """Return the secret in the environment variable that a setting names.
+
+        Args:
+            setting: Table and name, like `[notify] webhook_env`.
+
+        Returns:
+            None if the setting is left out.
+
+        Raises:
+            SettingsError: If it names a variable that is not set.
+        """
+        table, name = setting.strip("[").split("] ")
+        variable = getattr(getattr(self, table), name)
+        if variable is None:
+            return None
+        found = self._environment.get(variable, "")
+        if not found:
+            raise SettingsError(
+                f"{setting} names {variable}, and that environment variable is not set",
+                "Set it, or take the setting out.",
+            )
+        return found
+
+    def repository(self, repository_id: str) -> RepositorySettings:
+        """Return the settings of a repository: its own words, or its pattern's, over the defaults.
+
+        Raises:
+            SettingsError: If the repository is not in the settings, or two patterns match it, or it
+                may not have its mode.
+        """
+        own = self._own(repository_id)
+        if own is None:
+            known = ", ".join(self.repositories) or "none"
+            raise SettingsError(
+                f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: "
+                f"{known})",
+                f"Add the line `[repositories.{repository_id}]`; an empty table takes the "
+                "defaults.",
+            )
+        merged: RepositorySettings = _over(self.defaults, own)
+        self._refuse_unsafe_age(repository_id, merged)
+        return merged
+
+    def _own(self, repository_id: str) -> RepositorySettings | None:
+        """Return the table of a repository, or of its pattern; None for neither."""
+        own = self.repositories.get(repository_id)
+        if own is None:
+            where = str(self._file or "the settings")
+            pattern = patterns.matching(repository_id, self.repository_patterns, where)
+            own = None if pattern is None else self.repositories[pattern]
+        return own
+
+    def with_changed(self, repository_id: str, **values: object) -> Settings:
+        """Return these settings with other values for one repository; no file changes.
+
+        Raises:
+            SettingsError: As `repository`.
+        """
+        self.repository(repository_id)
+        own = self._own(repository_id)
+        assert own is not None  # noqa: S101 - it was found a line above
+        tables = {**self.repositories, repository_id: own.model_copy(update=values)}
+        return self.model_copy(update={"repositories": tables})
+
+    def server_options(self) -> ServerOptions:
+        """Return how to reach the server, with the keys, or where tokens come from.
+
+        Raises:
+            SettingsError: If there is no way to log in.
+        """
+        from spark_core.lakefs import ServerOptions
+
+        return ServerOptions(
+            **self._options(dict(self.server), ServerOptions),
+            **login(self.server, self._environment, self._path),
+        )
+
+    @property
+    def spark_master(self) -> str | None:
+        """The Spark master; None when `spark-submit` has chosen it."""
+        from spark_core.spark.session import default_master
+
+        return self.spark.master or default_master()
+
+    @property
+    def spark_remote(self) -> str | None:
+        """The address of a Spark Connect server; None when the session has a master."""
+        from spark_core.spark.remote import chosen_remote
+
+        return self.spark.remote or (None if self.spark.master else chosen_remote())
+
+    @property
+    def are_executors_chosen(self) -> bool:
+        """Whether executors do all work: `always`, or they are on other machines."""
+        return self.spark.always or self.are_executors_elsewhere
+
+    @property
+    def are_executors_elsewhere(self) -> bool:
+        """Whether executors have neither the files nor the environment of this process."""
+        return self.spark_remote is not None or not is_local(self.spark_master or "")
+
+    def spark_config(self) -> dict[str, str]:
+        """Return the properties of the Spark session."""
+        from spark_core.spark.remote import remote_config
+        from spark_core.spark.session import spark_config
+
+        if self.spark_remote is not None:
+            return remote_config(self.spark_remote, self.spark.config)
+        return spark_config(master=self.spark_master, extra=self.spark.config)
+
+    def store_options(self) -> StoreOptions:
+        """Return how to reach the object store.
+
+        Credentials come from the store's own chain (environment, profile, role).
+        """
+        from spark_core.storage import StoreOptions
+
+        return StoreOptions(**self._store_options(dict(self.storage)))
+
+    def storage_of(self, storage_id: str) -> StorageSettings:
+        """Return the settings of one of a server's several storages: its words over `[storage]`."""
+        own = self.storages.get(storage_id)
+        return self.storage if own is None else _over(self.storage, own)
+
+    def own_store_options(self, storage_id: str) -> dict[str, Any]:
+        """Return the options of the store that the table of one storage sets by itself, by name.
+
+        Options that the table leaves open are left out, so the result can also be put over options
+        from elsewhere. A profile of its own takes its keys with it.
+        """
+        table = self.storages[storage_id]
+        own = self._store_options({name: getattr(table, name) for name in table.model_fields_set})
+        if "s3_profile" in own:
+            own |= dict.fromkeys(("s3_access_key_id", "s3_secret_access_key", "s3_session_token"))
+        return own
+
+    def run_options(self, repository_id: str) -> RunOptions:
+        """Return what a run over a repository may do.
+
+        Raises:
+            SettingsError: If the repository is not in the settings, or may not have its mode.
+        """
+        return self.repository(repository_id).run_options()
+
+    def _store_options(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        from spark_core.storage import StoreOptions
+
+        found = self._options(section, StoreOptions)
+        if "carry_credentials" in found and not self.are_executors_elsewhere:
+            found["carry_credentials"] = "never"
+        return found
+
+    def _options(self, section: Mapping[str, Any], known: type) -> dict[str, Any]:
+        """Turn a table into options of the engine: durations and whole paths.
+
+        Settings that the engine has no option for are left out.
+        """
+        options = {each.name for each in fields(known)}
+        found: dict[str, Any] = {}
+        for name, value in section.items():
+            option = _OPTIONS.get(name, name.removesuffix("_seconds"))
+            if option in options and name.endswith("_seconds"):
+                found[option] = timedelta(seconds=value)
+            elif option in options:
+                found[option] = (
+                    str(self._path(value)) if value is not None and name in _PATHS else value
+                )
+        return found
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ if self._env is None else self._env
+
+    def _path(self, text: str) -> Path:
+        """Resolve a path of the settings; relative paths start at the settings file."""
+        base = Path.cwd() if self._file is None else self._file.parent
+        return (base / Path(text).expanduser()).resolve()
+
+    def _refuse_unsafe_age(self, repository_id: str, merged: RepositorySettings) -> None:
+        if merged.allow_unsafe_min_age and repository_id not in self.throwaway_repositories:
+            raise SettingsError(
+                f"{self._file or 'the settings'}: [repositories.{repository_id}] has "
+                f"allow_unsafe_min_age, and {repository_id} is not in throwaway_repositories",
+                "Uploads in flight could look old. Take it out, or name the repository there if "
+                "its data may be lost.",
+            )
+
+
+def _over(usual: _Table, own: _Table) -> _Table:
+    """Return a table with the words of another table over its own."""
+    return usual.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
+def settings_are_given(env: Mapping[str, str] | None = None) -> bool:
+    """Say whether there is a settings file to find, or a server named in the environment."""
+    env = os.environ if env is None else env
+    return (
+        bool(env.get(FILE_VARIABLE))
+        or Path(FILE_NAME).exists()
+        or f"{settings_file.PREFIX}SERVER__ENDPOINT" in env
+    )
+
+
+def no_settings() -> SettingsError:
+    """Return the refusal for callers that need settings and find none."""
+    return SettingsError(
+        f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other",
+        'Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
+        "or try `lakegc demo`, which needs none.",
+    )
+
+
+def load_settings(
+    path: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    beside: settings_file.Beside | None = None,
+) -> Settings:
+    """Read the settings file and the environment, and check every word of them.
+
+    Args:
+        path: The file; else the one that `LAKEGC_CONFIG` names; else `./lakegc.toml`, which may be
+            absent if the environment says everything. Where `beside` names the server, no file is
+            looked for.
+        env: Environment; this process's own when None.
+        beside: What somebody else says beside the file.
+
+    Raises:
+        SettingsError: One line for each thing that is wrong, with its place.
+    """
+    variables = os.environ if env is None else env
+    names_server = beside is not None and "server" in beside.document
+    found = None if path is None and names_server else _find(path, variables)
+    source = settings_file.read(found, variables, Settings, beside)
+    try:
+        settings = Settings.model_validate(source.document)
+    except ValidationError as invalid:
+        raise SettingsError(
+            "\n".join(settings_file.describe(error, source, Settings) for error in invalid.errors())
+        ) from None
+    settings._file = source.path  # noqa: SLF001 - pydantic's constructor does not take it
+    settings._env = env  # noqa: SLF001 - as above
+    for repository_id in settings.repository_ids:
+        settings.repository(repository_id)
+    return settings
+
+
+def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
+    named = path or (Path(env[FILE_VARIABLE]) if env.get(FILE_VARIABLE) else None)
+    if named is None:
+        usual = Path(FILE_NAME)
+        if usual.exists() or settings_are_given(env):
+            return usual.resolve() if usual.exists() else None
+        raise no_settings()
+    resolved = named.expanduser().resolve()
+    if not resolved.is_file():
+        by = "" if path else f" (named by {FILE_VARIABLE})"
+        raise SettingsError(f"settings file {resolved}{by} does not exist", "Name one that does.")
+    return resolved

@@ -1,0 +1,88 @@
+"""How to log in to the server: the one rule about the environment and the `[server]` table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_core.errors import SettingsError
+from spark_core.settings.sections import ServerSettings
+
+if TYPE_CHECKING:
+    from spark_core.lakefs.tokens import TokenSource
+
+
+def login(
+    server: ServerSettings, env: Mapping[str, str], path_of: Callable[[str], Path]
+) -> dict[str, Any]:
+    """Return how to log in: the key pair of the environment, else the way that `[server]` names.
+
+    Args:
+        server: The table; it names one way at most.
+        env: Environment.
+        path_of: Resolves a path of the settings.
+
+    Returns:
+        Values by the names of `ServerOptions`.
+
+    Raises:
+        SettingsError: If there is no way, or what it names is not there.
+    """
+    from spark_core.lakefs.credentials_file import read_credentials_file
+
+    keys = _keys(server, env)
+    if keys is not None:
+        return keys
+    if server.credentials_file is not None:
+        return read_credentials_file(path_of(server.credentials_file), server.endpoint, env)
+    token = _token(server, env, path_of)
+    if token is None:
+        raise SettingsError(
+            f"no keys for {server.endpoint}: {server.access_key_id_env} and "
+            f"{server.secret_access_key_env} are not set, and [server] names no "
+            "credentials_file and no other way to log in",
+            'Set both variables, or write credentials_file = "~/.lakectl.yaml".',
+        )
+    return {"token": token}
+
+
+def _keys(server: ServerSettings, env: Mapping[str, str]) -> dict[str, Any] | None:
+    found = {
+        "access_key_id": env.get(server.access_key_id_env, ""),
+        "secret_access_key": env.get(server.secret_access_key_env, ""),
+    }
+    if any(found.values()) and not all(found.values()):
+        there, absent = server.access_key_id_env, server.secret_access_key_env
+        if not found["access_key_id"]:
+            there, absent = absent, there
+        raise SettingsError(f"{there} is set and {absent} is not", "Set both, or neither.")
+    return found if all(found.values()) else None
+
+
+def _token(
+    server: ServerSettings, env: Mapping[str, str], path_of: Callable[[str], Path]
+) -> TokenSource | None:
+    from spark_core.lakefs.aws_role import TokenOfAwsRole
+    from spark_core.lakefs.tokens import TokenInFile, TokenInVariable, TokenOfCommand
+
+    if server.token_env is not None:
+        value = env.get(server.token_env, "")
+        if not value:
+            raise SettingsError(
+                f"[server] token_env names {server.token_env}, and that environment variable is "
+                "not set",
+                "Set it, or take the setting out.",
+            )
+        return TokenInVariable(server.token_env, value)
+    if server.token_file is not None:
+        return TokenInFile(str(path_of(server.token_file)))
+    if server.token_command:
+        return TokenOfCommand(tuple(server.token_command))
+    if not server.aws_iam:
+        return None
+    life = timedelta(minutes=server.aws_iam_login_minutes)
+    if server.aws_iam_headers:
+        return TokenOfAwsRole(tuple(server.aws_iam_headers.items()), life)
+    return TokenOfAwsRole.at(server.endpoint, life=life)

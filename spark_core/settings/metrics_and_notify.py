@@ -1,0 +1,86 @@
+"""The tables of `lakegc.toml` about who is told: `[metrics]` and `[notify]`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from spark_core.settings.sections import Section, plain_url
+
+Event = Literal["failed", "refused", "overdue", "waiting"]
+
+
+class MetricsSettings(Section):
+    """The `[metrics]` table: where runs leave their metrics.
+
+    Attributes:
+        file: File for node exporter's folder; its name must end in `.prom`. Written at the end of
+            each command that runs, and by `lakegc metrics`.
+        push_gateway: URL of a Prometheus push gateway that gets them at the same times.
+        push_user: User name for the gateway.
+        push_password_env: Name of the environment variable with the user's password.
+        push_timeout_seconds: For one request.
+        job: Name of the job under which the gateway keeps the metrics.
+    """
+
+    file: str | None = Field(default=None, pattern=r"\.prom$")
+    push_gateway: str | None = None
+    push_user: str = "lakegc"
+    push_password_env: str | None = None
+    push_timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    job: str = Field(default="lakegc", min_length=1)
+
+    _gateway = field_validator("push_gateway")(plain_url)
+
+
+class NotifySettings(Section):
+    """The `[notify]` table: who is told of what.
+
+    Attributes:
+        events: What people are told of: `failed` a run that an error ended, `refused` a run that a
+            check or a doubt ended, `overdue` a repository whose last good mark is too long ago,
+            `waiting` objects that wait for a confirmation.
+        slack_webhook_env: Name of the environment variable with the URL of a Slack webhook.
+        webhook_env: Name of the environment variable with a URL that gets each message as JSON by
+            POST.
+        mail_to: Addresses that get each message by e-mail.
+        mail_from: Address that it comes from.
+        smtp_host: Mail server.
+        smtp_port: Its port.
+        smtp_tls: `starttls`, `tls` from the first byte, or `none` for a server on this machine.
+        smtp_user: User name there; left out, nobody logs in.
+        smtp_password_env: Name of the environment variable with the user's password.
+        timeout_seconds: For one request.
+        check_minutes: How often Dagster's sensor looks for what is overdue or waiting.
+    """
+
+    events: list[Event] = Field(
+        default_factory=lambda: list[Event](["failed", "refused", "overdue", "waiting"])
+    )
+    slack_webhook_env: str | None = None
+    webhook_env: str | None = None
+    mail_to: list[str] = Field(default_factory=list)
+    mail_from: str | None = None
+    smtp_host: str = "localhost"
+    smtp_port: int = Field(default=587, ge=1, le=65_535)
+    smtp_tls: Literal["starttls", "tls", "none"] = "starttls"
+    smtp_user: str | None = None
+    smtp_password_env: str | None = None
+    timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    check_minutes: float = Field(default=60, ge=1, le=7 * 24 * 60)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody is told."""
+        return bool(self.slack_webhook_env or self.webhook_env or self.mail_to)
+
+    @model_validator(mode="after")
+    def _mail_has_a_sender(self) -> NotifySettings:
+        if self.mail_to and self.mail_from is None:
+            raise ValueError("mail_from beside mail_to")
+        if (self.smtp_user is None) != (self.smtp_password_env is None):
+            raise ValueError("smtp_user and smtp_password_env together, or neither")
+        if self.smtp_user is not None and self.smtp_tls == "none":
+            raise ValueError("smtp_tls for a mail server that gets a password")
+        return self

@@ -1,0 +1,216 @@
+"""A run in another process, started by Dagster, comes back as if it had run here."""
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.names import Names
+from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.pipes import launched
+from lakegc_dagster.pipes.launched import STEP
+from lakegc_dagster.pipes.launchers import ENTRY, command_of, in_a_process
+from lakegc_dagster.stored_runs import open_stored
+from spark_core.records import tables
+from spark_core.settings import Settings
+from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
+from tests.support.stored_rows import rows_of
+
+NAMES = Names("lakegc")
+# What two marks of one repository differ in: time, place, and how long it took.
+VARIES = {
+    "by_age", "clock_skew_seconds", "closed_before", "concluded_at", "cutoff", "digest", "headline",
+    "manifest_sha256", "not_now", "page", "path", "read_at", "requests", "seconds",
+    "server_calls_so_far", "server_runs", "size_bytes", "who_worked",
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(served, request, monkeypatch):
+    """A repository whose keys are in the environment, as another process needs them."""
+    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", served.access_key_id)
+    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", served.secret_access_key)
+    with ground_on(served, f"r{abs(hash(request.node.nodeid)) % 10**10}") as made:
+        yield made
+
+
+def run(place, job, key, *, launcher=None, launch=None, ops=None, chosen=None, **own):
+    """Run a job that works elsewhere, under settings that say so."""
+    document = place.with_settings(**own).settings.model_dump(exclude_unset=True)
+    settings = Settings.model_validate({**document, "launch": launch or {"with": "python"}})
+    add_partitions(place.instance, [place.repository_id], [key], NAMES)
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    return (
+        build_defs(settings, names=NAMES, launcher=launcher)
+        .resolve_job_def(NAMES.named(job))
+        .execute_in_process(
+            instance=place.instance,
+            partition_key=partition_key(place.repository_id, key),
+            raise_on_error=False,
+            run_config={**quiet, "ops": ops or {}},
+            **(chosen or {}),
+        )
+    )
+
+
+def shown(result):
+    """What Dagster shows of each asset, by name."""
+    return {
+        event.asset_key.path[-1]: event.step_materialization_data.materialization.metadata
+        for event in result.get_asset_materialization_events()
+    }
+
+
+def lasting(result, names):
+    """What two marks of one repository have in common of what is shown of these assets."""
+    return {
+        f"{asset}: {name}": (type(value), value.value)
+        for asset in names
+        for name, value in shown(result)[asset].items()
+        if not VARIES & set(name.split("/"))
+    }
+
+
+def fates(place, key):
+    stored = open_stored(place.settings, place.repository_id, key).load(tables.FATES)
+    return sorted((row["address_hash"], row["fate"]) for row in rows_of(stored))
+
+
+def test_a_run_elsewhere_decides_shows_and_deletes_as_one_here_does(place):
+    # The second of two marks takes nothing from the index of the first.
+    place = place.with_settings(optimized=False)
+    before, key = new_key(ago=timedelta(minutes=1)), new_key()
+    ours = place.job("mark", before)
+    assert ours.success, failure(ours)
+    full = {NAMES.named(STEP): {"config": {"full": True}}}
+    theirs = run(place, "mark_and_sweep", key, ops=full)
+    assert theirs.success, failure(theirs)
+
+    assert place.objects() == place.alive
+    assert fates(place, key) == fates(place, before) != []
+    assert set(shown(theirs)) == {*shown(ours), "deletion_report"}
+    for name, metadata in shown(ours).items():
+        assert shown(theirs)[name].keys() >= {"headline", "who_worked"} & metadata.keys(), name
+    # House is kept after the sweep, which ours did not do.
+    marked = set(shown(ours)) - {"house_keeping"}
+    assert lasting(theirs, marked) == lasting(ours, marked)
+    report = shown(theirs)["deletion_report"]
+    assert report["headline"].value.startswith(f"**{len(place.garbage)} object")
+    assert place.sandbox.blockstore.as_posix() in report["page"].value
+    assert answers(theirs) == {**answers(ours), "every_object_was_deleted": True}
+    assert {check.asset_key.path[0] for check in theirs.get_asset_check_evaluations()} == {"lakegc"}
+    told = [log.user_message for log in place.instance.all_logs(theirs.run_id)]
+    assert any("deletion_report of" in line for line in told)
+    assert any("objects done, 0 kept" in line for line in told)
+
+
+@pytest.mark.deep
+@pytest.mark.spark
+def test_spark_submit_starts_the_entry_and_its_session(place, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    launch = {"with": "spark-submit", "arguments": ["--master", "local[2]"]}
+    key = new_key()
+    theirs = run(place, "mark_and_sweep", key, launch=launch)
+    assert theirs.success, failure(theirs)
+    assert place.objects() == place.alive
+
+
+def test_a_refusal_elsewhere_is_the_sentence_that_it_is_here(place):
+    strict = {"share_from_objects": 1, "max_expired_share": 0.0}
+    before, key = new_key(ago=timedelta(minutes=1)), new_key()
+    ours = place.with_settings(**strict).job("mark_and_sweep", before)
+    theirs = run(place, "mark_and_sweep", key, **strict)
+    assert not theirs.success
+    assert failure(theirs) == failure(ours).replace(str(before), str(key))
+    assert failure(theirs).startswith("VerdictError: the mark of run")
+    assert set(shown(theirs)) == set(shown(ours)) >= {"verdict"}
+    assert answers(theirs) == answers(ours)
+    assert not answers(theirs)["expired_share_is_plausible"]
+    assert place.objects() == place.alive | place.garbage
+
+
+def test_an_error_elsewhere_is_an_error_of_its_class_with_what_was_done(place):
+    theirs = run(place, "mark", new_key(ago=-timedelta(days=2)))
+    (event,) = [event for event in theirs.all_events if event.is_step_failure]
+    said = event.step_failure_data.user_failure_data
+    assert said.description.startswith("UnsafePlanError: run key")
+    assert said.description.endswith("Nothing was deleted.")
+    assert said.metadata["error"].value == "UnsafePlanError"
+    assert not shown(theirs)
+
+
+def test_a_process_that_dies_is_a_failed_run_that_says_what_stands(place):
+    theirs = run(
+        place,
+        "mark",
+        new_key(),
+        launcher=in_a_process([sys.executable, "-c", "raise SystemExit(3)"]),
+    )
+    (event,) = [event for event in theirs.all_events if event.is_step_failure]
+    told = event.step_failure_data.error.to_string()
+    assert "External execution process failed with code 3" in told
+    assert "Whatever it stored or deleted stands" in told
+
+
+def test_a_server_that_was_silent_elsewhere_is_asked_again(place, monkeypatch):
+    at_once = partial(launched.raising_failures, retry_after=timedelta(0))
+    monkeypatch.setattr(launched, "raising_failures", at_once)
+    kept = {
+        "asset": "house_keeping", "worked": "", "words": "nothing", "facts": {"pruned_runs": []},
+    }  # fmt: skip
+    silent = {"error": "TransientError", "found": "no answer", "next_step": "", "state": "So far."}
+    told, asked = [[kept, silent], [kept]], []
+
+    def launcher(context, extras):
+        asked.append((context.retry_number, extras[launched.ASKED]["assets"]))
+        return SimpleNamespace(get_custom_messages=lambda: told[len(asked) - 1])
+
+    chosen = {"asset_selection": [NAMES.key("house_keeping")]}
+    ended = run(place, "sweep", new_key(), launcher=launcher, chosen=chosen)
+    assert ended.success, failure(ended)
+    assert asked == [(0, ["house_keeping"]), (1, ["house_keeping"])]
+    ended = run(place, "sweep", new_key(), launcher=lambda *_: told_always(silent), chosen=chosen)
+    assert "TransientError: no answer. So far." in str(ended.all_events)
+
+
+def told_always(message):
+    return SimpleNamespace(get_custom_messages=lambda: [message])
+
+
+def test_the_entry_alone_is_what_spark_submit_gets():
+    words = command_of("spark-submit", ["--master", "yarn"])
+    assert words == ["spark-submit", "--master", "yarn", str(ENTRY)]
+    code = f"import sys; sys.argv = ['x']; import runpy; runpy.run_path({str(ENTRY)!r})"
+    code += "; print(sorted({'dagster', 'lakegc_dagster'} & set(sys.modules)))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_all_assets_of_a_run_are_one_step_and_look_as_they_do_here():
+    settings = {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {}}}
+    ours = build_defs(Settings.model_validate(settings))
+    launched = build_defs(Settings.model_validate({**settings, "launch": {"with": "spark-submit"}}))
+    dg.Definitions.validate_loadable(launched)
+    for one, other in zip(
+        *(
+            sorted(built.resolve_all_asset_specs(), key=lambda spec: spec.key)
+            for built in (ours, launched)
+        ),
+        strict=True,
+    ):
+        for said in ("key", "group_name", "owners", "tags", "description", "freshness_policy"):
+            assert getattr(one, said) == getattr(other, said)
+        assert {dep.asset_key for dep in one.deps} == {dep.asset_key for dep in other.deps}
+    graphs = [built.resolve_asset_graph() for built in (ours, launched)]
+    assert graphs[0].asset_check_keys == graphs[1].asset_check_keys
+    for job in ("mark", "mark_and_sweep", "sweep"):
+        assert set(launched.resolve_job_def(job).graph.node_dict) == {STEP}

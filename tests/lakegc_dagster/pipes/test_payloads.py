@@ -1,0 +1,157 @@
+"""The parameters are what the Pipes clients and the services' own models take."""
+
+import re
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import boto3
+import dagster as dg
+import pytest
+from botocore.stub import Stubber
+from botocore.validate import validate_parameters
+from dagster._core.workspace.autodiscovery import loadable_targets_from_python_file
+from dagster_aws.pipes import (
+    PipesEMRClient,
+    PipesEMRContainersClient,
+    PipesGlueClient,
+    PipesS3ContextInjector,
+    PipesS3MessageReader,
+)
+
+from lakegc_dagster.pipes.launched import STEP
+from lakegc_dagster.pipes.launchers import ENTRY
+from lakegc_dagster.pipes.payloads import emr_containers_job_run, emr_job_flow, glue_job_run
+from tests.lakegc_dagster.conftest import failure, new_key
+from tests.lakegc_dagster.pipes.test_launched import place, run, shown  # noqa: F401 - a fixture
+from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, moto_s3
+
+PAGE = Path(__file__).parents[3] / "docs" / "dagster.md"
+FLOW = {
+    "Name": "collector",
+    "ReleaseLabel": "emr-7.13.0",
+    "Applications": [{"Name": "Spark"}],
+    "Instances": {"InstanceCount": 1, "MasterInstanceType": "m5.xlarge"},
+    "JobFlowRole": "EMR_EC2_DefaultRole",
+    "ServiceRole": "EMR_DefaultRole",
+}
+ARN = "arn:aws:emr-containers:us-east-1:123456789012:/virtualclusters/abc/jobruns/1"
+JOB = {
+    "virtualClusterId": "abc",
+    "executionRoleArn": "arn:aws:iam::123456789012:role/lakegc",
+    "releaseLabel": "emr-7.13.0-latest",
+}
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with moto_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def aws(monkeypatch, s3):
+    """The environment of a process on AWS whose S3 is the one of this machine."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.endpoint)
+    return s3
+
+
+def reader(s3):
+    return PipesS3MessageReader(bucket=s3.bucket(), client=s3.client(), interval=0.1)
+
+
+class Glue:
+    """Glue, as far as its client asks: it validates what it gets, and runs the script here."""
+
+    def __init__(self):
+        self.meta = boto3.client("glue").meta
+
+    def start_job_run(self, **asked):
+        model = self.meta.service_model.operation_model("StartJobRun")
+        problems = validate_parameters(asked, model.input_shape)
+        assert problems is None
+        words = chain.from_iterable(asked["Arguments"].items())
+        subprocess.run([sys.executable, str(ENTRY), "--JOB_NAME", "lakegc", *words], check=True)
+        return {"JobRunId": "jr_1"}
+
+    def get_job_run(self, **_asked):
+        return {"JobRun": {"Id": "jr_1", "JobName": "lakegc", "JobRunState": "SUCCEEDED"}}
+
+
+def test_glue_gets_its_arguments_and_tells_through_s3_what_the_entry_did(place, aws):  # noqa: F811
+    injector = PipesS3ContextInjector(bucket=aws.bucket(), client=aws.client())
+    client = PipesGlueClient(injector, message_reader=reader(aws), client=Glue())
+
+    def on_glue(context, extras):
+        asked = glue_job_run("lakegc", {"--additional-python-modules": "dagster-pipes"})
+        return client.run(context=context, extras=dict(extras), start_job_run_params=asked)
+
+    ended = run(place, "mark", new_key(), launcher=on_glue)
+    assert ended.success, failure(ended)
+    assert {"expired_addresses", "verdict", "house_keeping"} <= set(shown(ended))
+
+
+def started(client, **parameters):
+    """Start something by a client in a step of Dagster, as an asset does."""
+
+    @dg.asset
+    def launched(context: dg.AssetExecutionContext):
+        ended = client.run(context=context, extras={"lakegc": {}}, **parameters)
+        return ended.get_materialize_result()
+
+    assert dg.materialize([launched]).success
+
+
+def test_a_job_flow_is_what_emr_and_its_client_take(aws):
+    emr = boto3.client("emr")
+    asked = emr_job_flow(FLOW, "s3://bucket/entry.py", ["--deploy-mode", "cluster"])
+    with Stubber(emr) as stub:
+        stub.add_response("run_job_flow", {"JobFlowId": "j-1"})
+        for state in ("RUNNING", "RUNNING", "TERMINATED", "TERMINATED"):
+            described = {"Id": "j-1", "Name": "collector", "Status": {"State": state}}
+            stub.add_response("describe_cluster", {"Cluster": described})
+        client = PipesEMRClient(reader(aws), client=emr)
+        client._read_application_logs = lambda *_: None
+        started(client, run_job_flow_params=asked)
+        stub.assert_no_pending_responses()
+    (step,) = asked["Steps"]
+    assert step["HadoopJarStep"]["Args"] == [
+        "spark-submit", "--deploy-mode", "cluster", "s3://bucket/entry.py", "--messages=s3",
+    ]  # fmt: skip
+    # Where the client leaves what the entry begins with.
+    assert "DAGSTER_PIPES_CONTEXT" in str(asked["Configurations"])
+
+
+def test_a_job_run_is_what_emr_on_kubernetes_and_its_client_take(aws):
+    containers = boto3.client("emr-containers")
+    options = ["--conf", "spark.executor.cores=2"]
+    asked = emr_containers_job_run(JOB, "s3://bucket/entry.py", options)
+    with Stubber(containers) as stub:
+        begun = {"id": "1", "name": "lakegc", "arn": ARN, "virtualClusterId": "abc"}
+        stub.add_response("start_job_run", begun)
+        for _ in range(2):
+            stub.add_response("describe_job_run", {"jobRun": {"id": "1", "state": "COMPLETED"}})
+        client = PipesEMRContainersClient(client=containers, message_reader=reader(aws))
+        started(client, start_job_run_params=asked)
+        stub.assert_no_pending_responses()
+    driver = asked["jobDriver"]["sparkSubmitJobDriver"]
+    assert driver["entryPointArguments"] == ["--messages=s3"]
+    assert driver["sparkSubmitParameters"] == "--conf spark.executor.cores=2"
+    assert "DAGSTER_PIPES_CONTEXT" in str(asked["configurationOverrides"])
+
+
+def test_the_page_shows_definitions_with_a_launcher_that_load(aws, tmp_path, monkeypatch):
+    (block,) = re.findall(r"```python\n(# on_glue\.py\n.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "on_glue.py").write_text(block)
+    (tmp_path / "lakegc.toml").write_text(
+        '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    (target,) = loadable_targets_from_python_file(str(tmp_path / "on_glue.py"))
+    dg.Definitions.validate_loadable(target.target_definition)
+    job = target.target_definition.resolve_job_def("mark")
+    assert set(job.graph.node_dict) == {STEP}
