@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_core import sweep
 from spark_core.checks import CheckResult, check_table, verdict
 from spark_core.errors import DeletionFailedError
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.run import Run
-from spark_core.sweep import require_complete
 
 # The check of a sweep, which no verdict waits for.
 NOTHING_LEFT = "every_object_was_deleted"
@@ -41,7 +41,7 @@ def judge_report(report: StoredTable) -> CheckResult:
     """Say of a stored report whether the sweep deleted everything that it had to delete."""
     summary, passed = f"{report.manifest.rows} objects, each with its outcome", True
     try:
-        require_complete(report)
+        sweep.require_complete(report)
     except DeletionFailedError as left:
         summary, passed = str(left), False
     return CheckResult(NOTHING_LEFT, report.manifest.table, passed, summary, report.manifest.facts)

@@ -26,6 +26,9 @@ def test_the_engine_needs_nothing_that_lakegc_does_not_declare_and_nothing_of_th
     assert not absent & _names(engine["dependencies"])
     open_ended = {each for each in engine["dependencies"] if "<" not in each}
     assert _names(open_ended) == {"numba", "numpy", "pyarrow"}
+    # The oldest is what lakegc is tried with, and the newest is the platform's.
+    oldest = {each.partition(",")[0] for each in lakegc["dependencies"]}
+    assert open_ended <= oldest
     bounded = set(engine["dependencies"]) - open_ended
     assert bounded <= set(lakegc["dependencies"])
 

@@ -105,6 +105,12 @@ PAST: dict[str, list[Step]] = {
         ),
         ("step_the_clock", {"step": "259200 s"}),
     ],
+    # No scan, no diff and no branch shows it, and the next commit may bring it back.
+    "what was compacted below a newer entry stays": [
+        ("compact", {"branch": 0, "path": 3, "data": 1, "staged": 2}),
+        ("upload", {"branch": 1, "paths": [0], "data": 1}),
+        ("reset", {"branch": 1, "path": None}),
+    ],
     # Other rules keep everything, so they come last and alone.
     LONG: [
         step

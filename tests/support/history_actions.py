@@ -332,14 +332,14 @@ class HistoryActions(RuleBasedStateMachine):
     @action
     def compact(self, branch: int, path: int, data: int, staged: int) -> None:
         """Compact what is staged on a branch; perhaps stage something before, and at the same path
-        something else, or the same, behind it.
+        something else, or the same, when that is old enough to go.
         """
         name = self._branch(branch)
         if staged:
             self.repository.upload(name, self._path(path), self._data(data))
         self.repository.compact(self.sandbox.core, name)
         if staged > 1:
-            self.sandbox.clock.advance(timedelta(hours=1))
+            self.sandbox.clock.advance(timedelta(seconds=_OLD + 1))
             self.repository.upload(name, self._path(path), self._data(data + data % 2))
 
     @rule(branch=NUMBER, path=NUMBER, source=NUMBER, source_path=NUMBER)
