@@ -117,15 +117,19 @@ def main() -> int:
             if error.__cause__ is not None:
                 # The channel takes no exception, and the terminal here may be nobody's.
                 pipes.log.warning("%s", "".join(traceback.format_exception(error.__cause__)))
-            told(
-                {
-                    "error": type(error).__name__,
-                    "found": error.found,
-                    "next_step": error.next_step,
-                    "state": error.state,
-                }
-            )
+            told(told_of(error))
     return 0
+
+
+def told_of(error: LakegcError) -> Mapping[str, str | None]:
+    """Return what is told of an error: its class is the nearest one of the tree, which all know."""
+    known = next(kind for kind in type(error).__mro__ if kind.__module__ == LakegcError.__module__)
+    return {
+        "error": known.__name__,
+        "found": error.found,
+        "next_step": error.next_step,
+        "state": error.state,
+    }
 
 
 def _pipes() -> PipesContext:

@@ -27,8 +27,9 @@ from lakegc_dagster.pipes.launchers import Launcher
 from lakegc_dagster.run_config import HOUSE_KEEPING, LaunchedConfig
 from spark_core import errors
 from spark_core.checks import CheckResult
-from spark_core.errors import LakegcError
+from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.model import RunKey
+from spark_core.phases import ended
 from spark_core.records.manifest import Manifest
 from spark_core.settings import Settings
 
@@ -70,13 +71,15 @@ def build_launched(
     )
     def launched_run(context: dg.AssetExecutionContext, config: LaunchedConfig) -> Iterator[Result]:
         with raising_failures(lambda _error: None, retries=retries[context.run_id]):
-            extras = {ASKED: asked_of(context, settings, config)}
+            asked = asked_of(context, settings, config)
             try:
-                ended = launcher(context, extras)
+                done = launcher(context, {ASKED: asked})
             except Exception as lost:
                 lost.add_note(_LOST)
                 raise
-            yield from results_of(context, settings, names, ended.get_custom_messages())
+            messages = done.get_custom_messages()
+            yield from results_of(context, settings, names, messages)
+            require_all_told(asked, messages)
 
     return launched_run
 
@@ -132,6 +135,33 @@ def results_of(
             pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
             kept = max(table.run_options().keep_runs for table in settings.repository_tables)
             forget_runs(context.instance, pruned, kept, names)
+
+
+def require_all_told(asked: Told, messages: Sequence[Told]) -> None:
+    """Refuse to show a run as ended well that did not tell of all that was asked.
+
+    Messages get lost, and the last one may have been a refusal. Dagster itself misses nothing where
+    a step may make some of its assets.
+
+    Args:
+        asked: The result of `asked_of`.
+        messages: What the entry told; nothing in it ended the run.
+
+    Raises:
+        IncompleteReadError: If something is missing.
+    """
+    made = {told["asset"] for told in messages if "asset" in told}
+    missing = sorted(set(asked["assets"]) - made)
+    checked = sum("checks" in told for told in messages)
+    if left := len(asked["checks"]) - checked:
+        missing.append(f"{left} of the checks of {len(asked['checks'])} assets")
+    if missing:
+        lost = IncompleteReadError(
+            f"run {asked['run']} of {asked['repository']} ended elsewhere, and told nothing of "
+            f"{', '.join(missing)}",
+            "Look at the log of the process or cluster that it ran on, then start it again.",
+        )
+        raise ended(lost, _LOST)
 
 
 def error_of(told: Told) -> LakegcError:

@@ -77,7 +77,7 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
     else:
         summary = f"{retained} of {figures.commits} commits keep their objects"
         if compacted:
-            summary += f"; so do {compacted} metaranges that no commit names"
+            summary += f"; so do {compacted} metaranges that no retained commit names"
         if figures.refs_read_by == "walk":
             summary += (
                 f"; refs read by: walk, {figures.unknown_to_walk} more are known from "

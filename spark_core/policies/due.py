@@ -13,8 +13,8 @@ from spark_core.policies.document import UNCOMMITTED, Action, Policy
 from spark_core.policies.names import NEVER, Graph, Lines
 
 # Bits of what is known of a range, and so of each entry that it holds: a branch's head has it; a
-# retained commit has it; a tag or a hold keeps it.
-AT_HEAD, RETAINED, KEPT = 1, 2, 4
+# retained commit has it; a tag or a hold keeps it; what is staged may have been compacted into it.
+AT_HEAD, RETAINED, KEPT, COMPACTED = 1, 2, 4, 8
 
 # Different sets of ranges of which a task remembers what they tell together. An entry of a range
 # that every commit rewrites is in as many ranges as there are commits.

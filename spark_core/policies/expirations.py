@@ -44,6 +44,7 @@ from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.references.known_ranges import retained_hashes
 from spark_core.references.ranges import TableReader
+from spark_core.retention import compacted_in
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
@@ -380,6 +381,7 @@ def _judged(
         [read.refs.commits[id_].metarange_id for id_ in graph.ids],
         bits=_bits(run, graph, read, commits),
         gone=sightings.gone_since(graph, runs),
+        compacted=sorted({*compacted_in(read.table), *compacted_in(_table_of(commits))}),
     )
     judge = _judge_of(run, policy, graph, read, runs=runs, past=past)
     unread = set[int]()
@@ -399,6 +401,13 @@ def _judged(
             rows_aside.require_all(run, found.came, wanted)
             return _Judged(found, judge, past, done)
         unread |= found.unread
+
+
+def _table_of(commits: StoredTable) -> pa.Table:
+    """Return which metaranges are in table 3, and why."""
+    names = ["metarange_id", "reason"]
+    schema = pa.schema([schemas.RETAINED_COMMITS.field(name) for name in names])
+    return pa.Table.from_batches(commits.batches(names), schema)
 
 
 def _graph(run: Run, read: ReadCommits) -> Graph:

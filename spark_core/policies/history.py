@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from spark_core import graveler
 from spark_core.addresses.collectable import may_be_own
 from spark_core.errors import CorruptTableError, NotFoundError
-from spark_core.policies.due import RETAINED, Changes
+from spark_core.policies.due import AT_HEAD, COMPACTED, KEPT, RETAINED, Changes
 from spark_core.policies.names import Graph
 from spark_core.policies.sightings import Gone
 from spark_core.references.kept_objects import alive_hashes
@@ -134,8 +134,12 @@ def read_history(
     *,
     bits: Sequence[int],
     gone: Gone,
+    compacted: Sequence[str] = (),
 ) -> History:
     """Compare the metarange of every commit with those of its parents.
+
+    What was compacted is staged on a branch, so no name that a commit gives lets it go: its ranges
+    are kept, but for those that a head has as well.
 
     Args:
         run: The run.
@@ -144,6 +148,7 @@ def read_history(
         metaranges: Metarange of each commit, by number.
         bits: What is known of each commit, by number; see `due`.
         gone: Since when no branch shows what each commit has.
+        compacted: Metaranges that no retained commit names.
 
     Raises:
         CorruptTableError: If the metarange of a retained commit cannot be read whole.
@@ -160,6 +165,11 @@ def read_history(
             int(gone.dropping[number]),
         )
         for number in range(len(graph.ids))
+    ]
+    # Each is compared with itself, so it introduces nothing.
+    commits += [
+        CommitTables(number, id_, (id_,), "", RETAINED | COMPACTED, 0, 0)
+        for number, id_ in enumerate(compacted, start=-len(compacted))
     ]
     tasks = [
         tuple(commits[begin : begin + _COMMITS_OF_A_TASK])
@@ -191,7 +201,7 @@ def merged(found: Sequence[Compared]) -> History:
         ranges,
         [
             Changes(
-                bits[range_],
+                _with_kept(bits[range_]),
                 tuple(sorted(introduced.get(range_[0], ()))),
                 gone[range_[0]],
             )
@@ -200,6 +210,10 @@ def merged(found: Sequence[Compared]) -> History:
         tuple(sorted(commit for each in found for commit in each.unread)),
         sum(each.metaranges for each in found),
     )
+
+
+def _with_kept(bits: int) -> int:
+    return bits | KEPT if bits & COMPACTED and not bits & AT_HEAD else bits
 
 
 def _compare(reader: TableReader, _number: int, commits: Sequence[CommitTables]) -> Compared:

@@ -192,7 +192,7 @@ class ReadCommits:
         expired: The commits that are no longer retained, by lakegc's own reading.
         dumped: Files and bytes of the dump, which the server never removes.
         beside_dump: Commits that landed while the dump was made, and were read from the log.
-        compacted: Rows of `table` that are metaranges which no commit names.
+        compacted: Rows of `table` that are metaranges which no retained commit names.
     """
 
     rules: RetentionRules | None
@@ -269,11 +269,15 @@ def and_compacted(
     """
     if not may_compact(run):
         return found
-    named = {commit.metarange_id for commit in found.refs.commits.values()}
-    named.update(found.table["metarange_id"].to_pylist())
+    retained = set(found.table["metarange_id"].to_pylist())
+    expired = dict[str, datetime]()
+    for commit in found.refs.commits.values():
+        id_, date = commit.metarange_id, commit.creation_date
+        if id_ not in retained:
+            expired[id_] = max(date, expired.get(id_, date))
     # Whoever vouches for no times vouches for none here.
     since = None if run.options.hidden_entries == "ask_all" else heads().all_since
-    ids = compacted_metaranges(run, prefix, named, since=since)
+    ids = compacted_metaranges(run, prefix, retained, expired, since=since)
     table = retention.with_compacted(found.table, ids)
     return replace(found, table=table, compacted=len(ids))
 

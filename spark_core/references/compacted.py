@@ -1,4 +1,4 @@
-"""Metaranges that no commit names: what is staged may lie in one, under the roof of a branch alone.
+"""Metaranges that no retained commit names: a branch alone may have what is staged in one.
 
 lakeFS Enterprise can compact what is staged on a branch: it writes it, over the branch's head, into
 a metarange that the branch's record names, and drops it from staging. Scans and diffs go on
@@ -7,12 +7,15 @@ metarange, and keeps its entry where the newer one has the same content. So an a
 that neither scan nor diff nor commit nor the branch itself showed until then (safety 63). No call
 of the server tells the metarange; but it lies in the store, so those that no commit names are found
 there.
+
+A table is named by its content. So what is compacted may be the metarange of an old commit again,
+of one that has expired; then its file was written again, long after that commit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -33,15 +36,20 @@ _CLOCKS = 2
 
 
 def may_compact(run: Run) -> bool:
-    """Say whether metaranges that no commit names may be those of branches."""
+    """Say whether metaranges that no retained commit names may be those of branches."""
     listed = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
     return run.options.compacted == "keep" and bool(listed.may_compact)
 
 
 def compacted_metaranges(
-    run: Run, prefix: str, named: Collection[str], *, since: datetime | None
+    run: Run,
+    prefix: str,
+    retained: Collection[str],
+    expired: Mapping[str, datetime],
+    *,
+    since: datetime | None,
 ) -> list[str]:
-    """Find the metaranges of objects that no commit names and some branch may read from.
+    """Find the metaranges of objects that no retained commit names and some branch may read from.
 
     They must be looked for after what is staged was read: an entry goes from there into a
     metarange, and the file is there before the entry leaves. Whatever gives a branch a new head
@@ -52,7 +60,8 @@ def compacted_metaranges(
     Args:
         run: The run.
         prefix: Where the server keeps its tables.
-        named: Metaranges that commits name.
+        retained: Metaranges that retained commits name.
+        expired: Metaranges that other commits name -> date of the newest of these.
         since: Since when all branches stand on their heads; None if nobody knows.
 
     Returns:
@@ -62,24 +71,34 @@ def compacted_metaranges(
     Raises:
         CorruptTableError: If a file there is no table of the server.
     """
-    least = None if since is None else since - _CLOCKS * run.options.accepted_skew
-    known, sizes = run.metaranges_by_id, _tables(run.store, prefix, least)
-    look = partial(_look, run.store, prefix, sizes)
-    unknown = sorted(sizes.keys() - known.keys() - set(named))
+    clocks = _CLOCKS * run.options.accepted_skew
+    least = None if since is None else since - clocks
+    sizes = {
+        id_: size
+        for id_, size, written in _tables(run.store, prefix, least)
+        # A commit is dated before its metarange is written.
+        if not (id_ in expired and written - clocks <= expired[id_])
+    }
+    known, look = run.metaranges_by_id, partial(_look, run.store, prefix, sizes)
+    unknown = sorted(sizes.keys() - known.keys() - set(retained))
     for batch in interleaved(unknown, look, threads=run.options.read_threads):
         known.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-    return sorted(id_ for id_ in sizes if id_ not in named and known[id_])
+    return sorted(id_ for id_ in sizes if id_ not in retained and known[id_])
 
 
-def _tables(store: ObjectStore, prefix: str, least: datetime | None) -> dict[str, int]:
-    """List the server's tables that are not older than an instant: id -> size in bytes."""
+def _tables(
+    store: ObjectStore, prefix: str, least: datetime | None
+) -> Iterator[tuple[str, int, datetime]]:
+    """List the server's tables that are not older than an instant: id, bytes, last writing."""
     _, objects = store.children(prefix)
     if least is not None:
         when = pa.scalar(least, objects["last_modified"].type)
         objects = objects.filter(pc.greater_equal(objects["last_modified"], when))
-    rows = zip(objects["key"].to_pylist(), objects["size_bytes"].to_pylist(), strict=True)
-    names = ((key.rpartition("/")[2], size) for key, size in rows)
-    return {name: size for name, size in names if _TABLE_ID.fullmatch(name)}
+    columns = (objects[name].to_pylist() for name in ("key", "size_bytes", "last_modified"))
+    for key, size, written in zip(*columns, strict=True):
+        id_ = key.rpartition("/")[2]
+        if _TABLE_ID.fullmatch(id_):
+            yield id_, size, written
 
 
 def _look(

@@ -105,7 +105,7 @@ def _needed_by(what: str, needing: Sequence[dict[str, Any]]) -> str:
     )
     count = len(needing)
     if needing[0]["reason"] == COMPACTED:
-        return f"It is {what} of {shown} and of no commit"
+        return f"It is {what} of {shown} and of no retained commit"
     if count == 1:
         return f"It is {what} of 1 retained commit: {shown}"
     more = f" and {count - _SHOWN} more" if count > _SHOWN else ""

@@ -14,6 +14,7 @@ from spark_core.retention.retained import (
 from spark_core.retention.union import (
     COMPACTED,
     SERVER_ONLY,
+    compacted_in,
     merge,
     unknown_commits,
     with_compacted,
@@ -25,6 +26,7 @@ __all__ = [
     "SERVER_ONLY",
     "Expiry",
     "Retention",
+    "compacted_in",
     "decide",
     "merge",
     "require_whole",

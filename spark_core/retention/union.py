@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core.errors import IncompleteReadError
 from spark_core.model import Refs
@@ -14,7 +15,7 @@ from spark_core.schemas import RETAINED_COMMITS
 
 # Reason of a commit that only the server's list retains.
 SERVER_ONLY = "the server's list"
-# Reason of a row that is a metarange which no commit names.
+# Reason of a row that is a metarange which no retained commit names.
 COMPACTED = "staged entries that the server compacted"
 
 
@@ -75,7 +76,7 @@ def with_holds(ours: Iterable[Retention], held: Mapping[str, str]) -> list[Reten
 
 
 def with_compacted(commits: pa.Table, metaranges: Iterable[str]) -> pa.Table:
-    """Add metaranges that no commit names: each is a row of its own, under its own id.
+    """Add metaranges that no retained commit names: each is a row of its own, under its own id.
 
     Args:
         commits: Columns of `RETAINED_COMMITS`.
@@ -103,6 +104,12 @@ def with_compacted(commits: pa.Table, metaranges: Iterable[str]) -> pa.Table:
         return commits
     more = pa.Table.from_pylist(rows, schema=RETAINED_COMMITS)
     return pa.concat_tables([commits, more]).sort_by("commit_id")
+
+
+def compacted_in(commits: pa.Table) -> list[str]:
+    """Return the metaranges that `with_compacted` added: columns metarange_id and reason."""
+    rows = commits.filter(pc.equal(commits["reason"], COMPACTED))
+    return list(rows["metarange_id"].to_pylist())
 
 
 def _retained_by(retention: Retention | None, *, listed: bool) -> str:

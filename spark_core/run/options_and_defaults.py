@@ -83,9 +83,9 @@ class RunOptions:
             is kept.
         hidden_entries: `by_time` asks a branch only about objects that can have been staged since
             its head was made; `ask_all` asks every branch about all, whenever they were uploaded.
-        compacted: What becomes of objects that metaranges name which no commit names. Such are what
-            lakeFS Enterprise compacts staged entries into: `keep` keeps them, where the server may
-            compact; `ignore` does not look for them, if yours does not.
+        compacted: What becomes of objects that metaranges name which no retained commit names. Such
+            are what lakeFS Enterprise compacts staged entries into: `keep` keeps them, where the
+            server may compact; `ignore` does not look for them, if yours does not.
         longest_upload: How long an upload through the server may take: its object's name and date
             are of its beginning.
         branches_at_once: Branches that the server is asked about side by side.

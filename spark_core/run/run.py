@@ -154,8 +154,8 @@ class Run:
         restores: When the restores began that had begun by then, and when they ended.
         marked: The runs that may have expired addresses, as this process knew them when it checked
             the mark, newest first.
-        metaranges_by_id: Tables of the server that no commit names and this process looked into ->
-            whether they are metaranges of objects.
+        metaranges_by_id: Tables of the server that this process looked into, because no retained
+            commit names them -> whether they are metaranges of objects.
     """
 
     key: RunKey

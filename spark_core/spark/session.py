@@ -49,7 +49,16 @@ _TRIED = 8
 _MORE_THAN_CORES = 100_000
 
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
-_RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
+# Between an error and the one that was raised because of it, or while it was handled, Python writes
+# a sentence.
+_AND_THEN = re.compile(
+    r"\n\n(?:The above exception was the direct cause of"
+    r"|During handling of the above exception, another exception occurred)"
+)
+_RAISED = re.compile(
+    r"spark_core\.errors\.(\w+): ((?:.|\n)*?)"
+    rf"(?={_AND_THEN.pattern}|\n\s*(?:at |\t|SQLSTATE|$)|\Z)"
+)
 
 
 def master_of(spark: SparkSession) -> str:
@@ -100,8 +109,12 @@ def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
 
 def _ran_anything_again(spark: SparkSession) -> bool:
     """Say whether any stage of the session that Spark remembers failed in part or ran again."""
-    tracker = spark.sparkContext.statusTracker()
-    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup())
+    context = spark.sparkContext
+    tracker = context.statusTracker()
+    # A notebook puts the jobs of a cell into a group, and Spark then tells of that group alone.
+    groups = {None, context.getLocalProperty("spark.jobGroup.id")}
+    ids = (job for group in groups for job in tracker.getJobIdsForGroup(group))
+    jobs = (tracker.getJobInfo(job) for job in ids)
     stages = (tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds)
     return any(stage.currentAttemptId or stage.numFailedTasks for stage in stages if stage)
 
@@ -277,7 +290,9 @@ def surfacing_errors() -> Iterator[None]:
 
 
 def _original(text: str) -> LakegcError | None:
-    found = _RAISED.search(text)
+    # The last of the errors of a chain was raised; those before are its causes.
+    errors_there = _RAISED.finditer(text)
+    found = next((each for each in errors_there if not _AND_THEN.match(text, each.end())), None)
     if found is None:
         return None
     kind = getattr(errors, found[1], None)

@@ -50,6 +50,7 @@ from spark_core.references.heads import Heads
 from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
 from spark_core.references.twins import OBJECTS
 from spark_core.references.uncommitted import read_staged
+from spark_core.retention import compacted_in
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
@@ -85,7 +86,7 @@ class ByPolicy:
 
 @dataclass(frozen=True)
 class _NamedNow:
-    """What the retention policy names of a plan, and the document, refs and holds that say so."""
+    """What the retention policy names of a plan, and the document, refs and so on that say so."""
 
     state: tuple[object, ...]
     named: NamedNow
@@ -355,7 +356,9 @@ class _Reading:
         policy, why = _policy_now(self.run, own.digest)
         if policy is None:
             return None, why
-        state = (policy.digest, committed.commits.refs, committed.commits.holds)
+        commits = committed.commits
+        compacted = compacted_in(commits.table)
+        state = (policy.digest, commits.refs, commits.holds, compacted)
         if self.named is None or self.named.state != state:
             marked = self.mark[tables.RETAINED_COMMITS.name]
             named = named_now(self.run, policy, marked, committed.commits, own.objects)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lakegc_dagster.sandbox import gc, objects
 from spark_core import graveler, sweep
 from spark_core.checks.alive import commits_are_known
 from spark_core.errors import CorruptTableError, NotFoundError
@@ -146,7 +147,7 @@ def test_rows_of_metaranges_are_not_counted_as_commits(place: HidingPlace) -> No
     found = commits_are_known(run, {manifest.table: manifest})
     assert (
         found.summary
-        == "2 of 2 commits keep their objects; so do 1 metaranges that no commit names"
+        == "2 of 2 commits keep their objects; so do 1 metaranges that no retained commit names"
     )
 
 
@@ -163,7 +164,9 @@ def test_a_lost_range_of_what_was_compacted_is_named(place: HidingPlace) -> None
     metarange = place.compact(39).rpartition("/")[2]
     (lost,) = {file.name for file in place.file("_lakefs").iterdir()} - before - {metarange}
     place.file(f"_lakefs/{lost}").unlink()
-    with pytest.raises(NotFoundError, match=r"compacted.* and of no commit.*does not compact"):
+    with pytest.raises(
+        NotFoundError, match=r"compacted.* and of no retained commit.*does not compact"
+    ):
         place.mark()
 
 
@@ -176,3 +179,78 @@ def test_a_table_is_read_whole_where_its_end_does_not_tell(
     place.upload(30, "p", b"other")
     assert place.collect() == set()
     assert place.file(old).exists()
+
+
+def test_63_what_was_compacted_was_once_an_expired_commit_that_a_hard_reset_left_to_the_branch(
+    place: HidingPlace,
+) -> None:
+    gc.set_rules(place.core, place.name, gc.Rules(10, {}))
+    old = place.committed(49, "p")
+    place.committed(48, "x", b"x")
+    place.branch(47, "dev")
+    place.committed(46, "p", b"other")
+    with place.ago(40):
+        objects.delete(place.core, place.name, "dev", ["x"])
+    # The branch without "x" is the commit of 49 days ago again, to the byte.
+    place.compact(39, "dev")
+    place.mark(35)
+    place.hard_reset(34, "dev", "main")
+    assert place.reads("p", "dev") == old
+    place.upload(30, "p", b"newer", "dev")
+    assert old not in place.collect()
+    place.upload(0, "p", branch="dev")
+    place.commit(0, "dev")
+    assert place.reads("p", "dev") == old
+
+
+@pytest.mark.parametrize("told", ["keep", "ignore"])
+def test_63_a_rule_for_what_is_noncurrent_took_what_a_branch_had_compacted(
+    place: HidingPlace, told: str
+) -> None:
+    old = place.committed(49, "p")
+    place.branch(47, "dev")
+    place.committed(46, "p", b"other")
+    place.upload(40, "z", b"z", "dev")
+    place.compact(39, "dev")
+    place.mark(35)
+    place.hard_reset(34, "dev", "main")
+    place.upload(30, "p", b"newer", "dev")
+    place.mark(20)
+    noncurrent_is_due(place)
+    gone = place.collect(policies="sweep", compacted=told)
+    assert gone == ({old} if told == "ignore" else set())
+    if told == "ignore":
+        return
+    place.upload(0, "p", branch="dev")
+    place.commit(0, "dev")
+    assert place.reads("p", "dev") == old
+
+
+def test_63_a_rule_for_what_is_noncurrent_took_what_was_compacted_after_the_mark(
+    place: HidingPlace,
+) -> None:
+    place.core.behaviour.edition = "lakeFS-Enterprise"
+    old = place.committed(49, "p")
+    checksum = place.checksum("p")
+    place.committed(46, "p", b"other")
+    place.branch(45, "dev")
+    place.mark(20)
+    noncurrent_is_due(place)
+    run, marked = place.mark(1, policies="sweep")
+    assert set(marked.addresses(run)) == {old}
+    place.stage(0.9, "p", old, size=4, checksum=checksum, branch="dev")
+    place.compact(0.8, "dev")
+    place.upload(0.7, "p", b"newer", "dev")
+    place.sandbox.clock.set(run.now())
+    report = run.keep(sweep.sweep(run))
+    (row,) = rows_of(report, ["address", "outcome", "error"])
+    assert (row.address, row.outcome) == (old, "kept")
+    assert "not let go any more" in row.error
+
+
+def noncurrent_is_due(place: HidingPlace) -> None:
+    run = place.run()
+    versions.put(run, Policy((Rule("main", "", {"noncurrent": Period(days=5)}),)), who="test")
+    newest = versions.newest(run)
+    assert newest is not None
+    confirmed.confirm(run, newest, "test")

@@ -85,8 +85,8 @@ class CommitsFigures(Figures):
         heads: Commits that a branch stands on.
         heads_retained: Those of them that keep their objects.
         metaranges: Metaranges of retained commits, without the empty one.
-        compacted: Rows of metaranges that no commit names, beside those of commits; None for
-            none.
+        compacted: Rows of metaranges that no retained commit names, beside those of commits; None
+            for none.
         tags: Tags.
         branch_heads: Since when each branch stands on its head.
         holds: Holds of the namespace.

@@ -178,10 +178,8 @@ def test_without_java_nothing_is_asked(lakegc, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     answer = lakegc("mark", "repo-a", config=config)
     assert answer.exit_code == 2
-    assert (
-        "Java: JAVA_HOME is '/nowhere', and there is no bin/java in it. Spark needs Java 17"
-        in answer.stderr
-    )
+    assert "Java: JAVA_HOME is '/nowhere', and there is no bin/java in it." in answer.stderr
+    assert "needs Java" in answer.stderr
 
 
 def test_without_any_java_on_the_path_it_says_how_to_get_one(lakegc, monkeypatch, tmp_path):

@@ -15,9 +15,14 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.pipes import launched
+from lakegc_dagster.pipes.entry import told_of
 from lakegc_dagster.pipes.launched import STEP
 from lakegc_dagster.pipes.launchers import ENTRY, command_of, in_a_process
 from lakegc_dagster.stored_runs import open_stored
+from spark_core.errors import TransientError
+from spark_core.lakefs.failures import ServerAwayError
+from spark_core.lakefs.prepare import TaskLostError
+from spark_core.phases import NOTHING_DELETED, ended
 from spark_core.records import tables
 from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
@@ -178,6 +183,31 @@ def test_a_server_that_was_silent_elsewhere_is_asked_again(place, monkeypatch):
     assert asked == [(0, ["house_keeping"]), (1, ["house_keeping"])]
     ended = run(place, "sweep", new_key(), launcher=lambda *_: told_always(silent), chosen=chosen)
     assert "TransientError: no answer. So far." in str(ended.all_events)
+
+
+@pytest.mark.parametrize("raised", [ServerAwayError, TaskLostError, TransientError])
+def test_an_error_of_a_class_of_its_own_comes_back_as_what_it_is_one_of(raised):
+    # Else a server that is restarted would not be asked again.
+    away = ended(raised("no connection to the server", "Look at it."), NOTHING_DELETED)
+    back = launched.error_of(told_of(away))
+    assert type(back) is TransientError
+    assert str(back) == str(away) == "no connection to the server. Look at it. Nothing was deleted."
+
+
+@pytest.mark.parametrize("told", [0, 1], ids=["nothing arrived", "the last message was lost"])
+def test_a_run_elsewhere_that_did_not_tell_of_all_that_was_asked_has_failed(place, told):
+    # The message that was lost may have been the refusal.
+    kept = {
+        "asset": "house_keeping", "worked": "", "words": "nothing", "facts": {"pruned_runs": []},
+    }  # fmt: skip
+    silent = lambda *_: SimpleNamespace(get_custom_messages=lambda: [kept][:told])  # noqa: E731
+    chosen = {"asset_selection": [NAMES.key("deletion_report"), NAMES.key("house_keeping")]}
+    theirs = run(place, "sweep", new_key(), launcher=silent, chosen=chosen)
+    assert not theirs.success
+    missing = ["deletion_report", *(["house_keeping"] if not told else [])]
+    said = f"told nothing of {', '.join(missing)}, 1 of the checks of 1 assets"
+    assert said in failure(theirs)
+    assert "Whatever it stored or deleted stands" in failure(theirs)
 
 
 def told_always(message):

@@ -13,9 +13,17 @@ import pyarrow as pa
 import pytest
 
 import spark_core
-from spark_core.errors import CorruptTableError, IncompleteReadError, RefusedError, UnsafePlanError
+from spark_core.errors import (
+    CorruptTableError,
+    IncompleteReadError,
+    LakegcError,
+    NotFoundError,
+    RefusedError,
+    UnsafePlanError,
+)
 from spark_core.spark import placement, tasks
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
+from spark_core.spark.session import SPARK_FAILURES
 from spark_core.spark.tasks import (
     counting,
     dealt,
@@ -116,6 +124,42 @@ def test_an_error_on_an_executor_comes_back_with_its_class_and_message(spark, er
         run_tasks(lambda: spark, [error], _raise, rows=MANY)
     assert type(raised.value) is type(error)
     assert str(raised.value) == str(error)
+
+
+def _raise_because_of_another(_number, pair):
+    raised, because = pair
+    try:
+        raise because
+    except LakegcError as cause:
+        if isinstance(raised, LakegcError):
+            raise raised from cause
+        raise raised  # noqa: B904 - while the other one is handled
+
+
+@pytest.fixture
+def whole_tracebacks(spark):
+    """Errors as Spark 3.5 shows them; later ones leave the causes out."""
+    name = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "false")
+    yield spark
+    spark.conf.set(name, before)
+
+
+@pytest.mark.spark
+def test_what_comes_back_of_a_chain_is_the_error_that_was_raised_and_not_its_cause(
+    whole_tracebacks,
+):
+    spark = whole_tracebacks
+    refusal = CorruptTableError("_lakefs/abc", None, "no footer")
+    pair = refusal, NotFoundError("no such key. Look.")
+    with pytest.raises(LakegcError) as raised:
+        run_tasks(lambda: spark, [pair], _raise_because_of_another, rows=MANY)
+    assert type(raised.value) is CorruptTableError
+    assert str(raised.value) == str(refusal)
+    pair = ValueError("a defect"), NotFoundError("no such key. Look.")
+    with pytest.raises(SPARK_FAILURES, match="ValueError: a defect"):
+        run_tasks(lambda: spark, [pair], _raise_because_of_another, rows=MANY)
 
 
 def test_interleaved_reading_yields_every_batch_of_every_task():
