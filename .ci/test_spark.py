@@ -90,7 +90,7 @@ def installed(name: str, folder: Path) -> Place | None:
             if base is None:
                 return None
             subprocess.run([base, "-m", "venv", python.parents[1]], check=True)
-        _pip(str(python), "-c", "constraints.txt", ".", *WANTED_BY_TESTS)
+        _pip(str(python), "-c", "constraints.txt", ".[s3]", *WANTED_BY_TESTS)
         return Place(name, str(python), env, folder)
     return Place(name, sys.executable, env, folder)
 
