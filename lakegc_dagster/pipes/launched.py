@@ -92,8 +92,10 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
     """
     repository_id, key = parse_partition_key(context.partition_key)
     settings.repository(repository_id)
+    # It may hold a token, and what is launched has a Spark of its own.
+    no_secret = {"spark": {"remote"}}
     return {
-        "settings": settings.model_dump(mode="json", exclude_unset=True),
+        "settings": settings.model_dump(mode="json", exclude_unset=True, exclude=no_secret),
         "file": None if settings.file is None else str(settings.file),
         "repository": repository_id,
         "run": str(key),

@@ -24,7 +24,7 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.records import tables
-from spark_core.records.figures import DeletionFigures
+from spark_core.records.figures import DeletionFigures, ListedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run, require_alone
@@ -142,7 +142,8 @@ def require_unchanged_repository(run: Run, expired: StoredTable) -> None:
     Raises:
         NotFoundError: If the repository is gone.
         RepositoryStateError: If it was replaced, shows no branch, is described differently, or
-            shares its namespace now.
+            shares its namespace now; or if its server may compact what is staged, and could not
+            when the run was marked.
         ChainError: If the mark was made of another instance.
     """
     first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
@@ -158,4 +159,21 @@ def require_unchanged_repository(run: Run, expired: StoredTable) -> None:
             "Mark again under a new run key.",
         )
     run.require_same_instance(expired.manifest)
+    _require_same_edition(run)
     require_alone(run)
+
+
+def _require_same_edition(run: Run) -> None:
+    """Refuse if the server has become one that may compact what is staged (safety 63).
+
+    A mark of an open server looked for nothing that a branch may have compacted.
+    """
+    marked = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
+    if run.options.compacted != "keep" or marked.may_compact:
+        return
+    if run.server.storage_config(run.repository).may_compact:
+        raise RepositoryStateError(
+            f"the server of {run.repository.id} was an open one when run {run.key} was marked, and "
+            "now it may compact what is staged",
+            "Mark again under a new run key.",
+        )

@@ -384,6 +384,7 @@ def _sweepable(folder, spark):
     server = SimpleNamespace(
         repository=lambda _repository: run.repository,
         branches=lambda _repository: [Branch("main", "c")],
+        storage_config=lambda _repository: SimpleNamespace(may_compact=False),
         repositories=lambda: [run.repository],
     )
     return replace(

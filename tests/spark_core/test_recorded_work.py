@@ -51,7 +51,8 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
             sparkContext=SimpleNamespace(
                 defaultParallelism=2,
                 master=master,
-                statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=list),
+                statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=lambda _group: []),
+                getLocalProperty=lambda _name: None,
             ),
         ),
     )

@@ -88,6 +88,7 @@ def _sweepable(folder, spark, store):
         repository=lambda _repository: run.repository,
         repositories=lambda: [run.repository],
         branches=lambda _repository: [Branch("main", "c")],
+        storage_config=lambda _repository: SimpleNamespace(may_compact=False),
     )
     return replace(
         run,

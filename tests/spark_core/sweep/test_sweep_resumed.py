@@ -90,6 +90,7 @@ class Case:
         server = SimpleNamespace(
             repository=lambda _: run.repository,
             branches=lambda _: [Branch("main", "c")],
+            storage_config=lambda _: SimpleNamespace(may_compact=False),
             repositories=lambda: [run.repository],
         )
         self.folder = folder

@@ -38,7 +38,8 @@ class Driver:
                 sparkContext=SimpleNamespace(
                     defaultParallelism=2,
                     master="local[2]",
-                    statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=list),
+                    statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=lambda _group: []),
+                    getLocalProperty=lambda _name: None,
                 ),
                 conf={"spark.speculation": "false"},
             ),

@@ -11,6 +11,7 @@ import pytest
 
 from spark_core.errors import ChainError, NotFoundError, RepositoryStateError
 from spark_core.lakefs import SystemClock
+from spark_core.lakefs.answer_types import StorageConfig
 from spark_core.model import Branch
 from spark_core.records import tables
 from spark_core.sweep import require_unchanged_repository
@@ -25,6 +26,7 @@ class _Server:
         self.described = repository
         self.branch_list = [Branch("main", "c")]
         self.others = []
+        self.may_compact = False
         self.clock = clock
         self.asked_at = []
 
@@ -39,6 +41,9 @@ class _Server:
 
     def repositories(self):
         return [self.described, *self.others]
+
+    def storage_config(self, _repository):
+        return StorageConfig("local", "", pre_sign_support=False, may_compact=self.may_compact)
 
 
 class _Case:
@@ -142,3 +147,12 @@ def test_the_wait_is_a_real_one(tmp_path):
     case.settle()
     assert time.monotonic() - began >= left - 0.05
     assert case.server.asked_at[0] >= case.first_answer + cache - timedelta(milliseconds=5)
+
+
+def test_a_server_that_has_become_one_that_may_compact_ends_the_sweep(case):
+    case.settle()
+    case.server.may_compact = True
+    with pytest.raises(RepositoryStateError, match=r"was an open one when run .* was marked"):
+        case.settle()
+    case.run = replace(case.run, options=replace(case.run.options, compacted="ignore"))
+    case.settle()
