@@ -47,7 +47,7 @@ class Retries:
 
 def failure_of(error: LakegcError) -> dg.Failure:
     """Return an engine's error as Dagster shows it: class and whole message, and no retry."""
-    return SentenceFailure(type(error).__name__, str(error), error.__cause__)
+    return SentenceFailure(error.kind, str(error), error.__cause__)
 
 
 def refusal_of(

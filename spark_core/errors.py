@@ -53,6 +53,16 @@ class LakegcError(Exception):
         self.state: str | None = None
 
     @property
+    def kind(self) -> str:
+        """Name of the nearest class of the tree above, by which others make the error again.
+
+        Examples:
+            >>> CorruptTableError("it", None, "no table").kind
+            'CorruptTableError'
+        """
+        return next(each.__name__ for each in type(self).__mro__ if each.__module__ == __name__)
+
+    @property
     def message(self) -> str:
         """What was found and the next step, without the state of the world."""
         return sentences(self.found, self.next_step)

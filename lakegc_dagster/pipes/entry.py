@@ -123,9 +123,8 @@ def main() -> int:
 
 def told_of(error: LakegcError) -> Mapping[str, str | None]:
     """Return what is told of an error: its class is the nearest one of the tree, which all know."""
-    known = next(kind for kind in type(error).__mro__ if kind.__module__ == LakegcError.__module__)
     return {
-        "error": known.__name__,
+        "error": error.kind,
         "found": error.found,
         "next_step": error.next_step,
         "state": error.state,

@@ -5,6 +5,7 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
+from lakegc_dagster import failures
 from lakegc_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
 from lakegc_dagster.resources import Runs, SparkResource, Wiring, build_resources
 from spark_core.errors import (
@@ -19,6 +20,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
+from spark_core.lakefs.failures import ServerAwayError
 
 
 def run_raising(error, *, heals_after=None):
@@ -170,3 +172,8 @@ def test_every_class_of_the_tree_is_translated():
         )
         with pytest.raises((dg.Failure, dg.RetryRequested)), raising_failures(lambda _: None):
             raise error
+
+
+def test_a_failure_names_a_class_by_which_the_error_can_be_made_again():
+    shown = failures.failure_of(ServerAwayError("the server is away", "Wait."))
+    assert shown.metadata["error"].value == "TransientError"
