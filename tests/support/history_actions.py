@@ -172,17 +172,17 @@ class HistoryActions(RuleBasedStateMachine):
         # ... and those on which an address is staged that is older than its staging.
         self.old_staged: set[str] = set()
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(may_compact=st.booleans())
+    def begin(self, *, may_compact: bool) -> None:
         """Make a repository with two months of history: branches, one of them gone, a tag,
-        something staged.
+        something staged; on a server that may compact what is staged, or on an open one.
         """
         if self.tally.is_full:
             raise Enough
         self.sandbox.clock.set(BEGINNING - timedelta(days=60))
-        # One that may compact what is staged.
-        self.sandbox.behaviour.edition = "lakeFS-Enterprise"
+        self.sandbox.behaviour.edition = "lakeFS-Enterprise" if may_compact else "lakeFS"
         self.repository = self._new_repository()
+        self.repository.may_compact = may_compact
         self.repository.rules(7, main=10, dev=4)
         story = (
             (50, "main", "a"),
@@ -329,6 +329,7 @@ class HistoryActions(RuleBasedStateMachine):
         self.repository.delete(name, self._there(name, path))
 
     @rule(branch=NUMBER, path=NUMBER, data=NUMBER, staged=st.sampled_from([0, 1, 2, 2]))
+    @precondition(lambda self: self.repository.may_compact)
     @action
     def compact(self, branch: int, path: int, data: int, staged: int) -> None:
         """Compact what is staged on a branch; perhaps stage something before, and at the same path

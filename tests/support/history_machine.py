@@ -469,8 +469,8 @@ Step = tuple[str, Mapping[str, Any]]
 
 def play(machine: type[HistoryMachine], steps: Iterable[Step]) -> None:
     """Play a history that was written down, to the collections that end it."""
-    history = machine()
-    history.begin()
+    history, steps = machine(), list(steps)
+    history.begin(may_compact=any(name == "compact" for name, _ in steps))
     for name, arguments in steps:
         getattr(history, name)(**arguments)
     history.teardown()

@@ -50,6 +50,10 @@ class SandboxServer(LiveServer):
         return SandboxNamespace(self, namespace)
 
 
+# By so much clocks may differ, and a little more.
+_CLOCKS = timedelta(minutes=9)
+
+
 class SandboxNamespace(LocalNamespace):
     """A namespace on the sandbox's blockstore; what is written past the server is dated by its
     clock.
@@ -81,6 +85,10 @@ class SandboxRepository(LiveRepository):
         self._entries: dict[str, dict[str, str]] = {}
         # Metarange of a branch -> what it has, relative.
         self.compacted: dict[str, set[str]] = {}
+        # Whether the server may compact what is staged.
+        self.may_compact = False
+        # Commits whose files are newer than they say.
+        self.dated_back: set[str] = set()
         self.core: Core | None = None
         super().__init__(server, **creation)
 
@@ -120,6 +128,8 @@ class SandboxRepository(LiveRepository):
 
     def commit(self, branch: str, *, days_ago: float = 0, message: str = "", **data: Any) -> str:
         made = super().commit(branch, days_ago=days_ago, message=message, **data)
+        if super().created(made) < self.server.now() - _CLOCKS:
+            self.dated_back.add(made)
         # A date that was asked for has whole seconds.
         self._created[made] = super().created(made)
         return made
@@ -156,8 +166,16 @@ class SandboxRepository(LiveRepository):
         return {address for one in branches for address in self.compacted.get(one.compacted, ())}
 
     def ever_compacted(self) -> set[str]:
-        """Return what was compacted at any time: as long as a branch rests, it may be kept."""
-        return {address for some in self.compacted.values() for address in some}
+        """Return what was compacted at any time: as long as a branch rests, it may be kept.
+
+        The metarange of a commit that was dated back looks like one that was compacted after it.
+        """
+        if not self.may_compact:
+            return set()
+        compacted = {address for some in self.compacted.values() for address in some}
+        shown = (entry for made in self.dated_back for entry in self.entries(short(made)).values())
+        back = {self.store.relative(address) for address in shown}
+        return compacted | {address for address in back if address is not None}
 
     def days(self) -> tuple[int | None, Mapping[str, int]]:
         """Return the rules as the server tells them: the default (None: no rules) and the days by
