@@ -130,7 +130,9 @@ class Faults:
                 return None
             # Threads take turns otherwise than they did before, so the n-th call may be one that
             # cannot fail that way.
-            kind = kind if kind in kinds else kinds[at % len(kinds)]
+            if kind not in kinds:
+                # To die after a question is to die before it; another fault would be another tale.
+                kind = BEFORE if kind == AFTER else kinds[at % len(kinds)]
             (self.folder / "fired").write_text(f"{kind}: at call {number}, {what} {on}")
             if kind == BEFORE:
                 self.die()

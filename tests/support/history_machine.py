@@ -444,7 +444,8 @@ class HistoryMachine(HistoryActions):
         must_stay = reachable(self.repository, self.now, made.options, self.held)
         # Rules count from the run's instant, so what they kept then they keep in a sweep of it.
         may_stay = reachable(self.repository, made.key, made.options, self.held) | must_stay
-        may_stay |= self.repository.ever_compacted()
+        if self.repository.may_compact:
+            may_stay |= set(before)
         return must_stay, may_stay
 
     def _open_sweep(self, made: OlderMark) -> Run:

@@ -50,10 +50,6 @@ class SandboxServer(LiveServer):
         return SandboxNamespace(self, namespace)
 
 
-# By so much clocks may differ, and a little more.
-_CLOCKS = timedelta(minutes=9)
-
-
 class SandboxNamespace(LocalNamespace):
     """A namespace on the sandbox's blockstore; what is written past the server is dated by its
     clock.
@@ -87,8 +83,6 @@ class SandboxRepository(LiveRepository):
         self.compacted: dict[str, set[str]] = {}
         # Whether the server may compact what is staged.
         self.may_compact = False
-        # Commits whose files are newer than they say.
-        self.dated_back: set[str] = set()
         self.core: Core | None = None
         super().__init__(server, **creation)
 
@@ -128,8 +122,6 @@ class SandboxRepository(LiveRepository):
 
     def commit(self, branch: str, *, days_ago: float = 0, message: str = "", **data: Any) -> str:
         made = super().commit(branch, days_ago=days_ago, message=message, **data)
-        if super().created(made) < self.server.now() - _CLOCKS:
-            self.dated_back.add(made)
         # A date that was asked for has whole seconds.
         self._created[made] = super().created(made)
         return made
@@ -164,18 +156,6 @@ class SandboxRepository(LiveRepository):
             number = self.core.repository(self.name).number
             branches = self.core.state.branches(number)
         return {address for one in branches for address in self.compacted.get(one.compacted, ())}
-
-    def ever_compacted(self) -> set[str]:
-        """Return what was compacted at any time: as long as a branch rests, it may be kept.
-
-        The metarange of a commit that was dated back looks like one that was compacted after it.
-        """
-        if not self.may_compact:
-            return set()
-        compacted = {address for some in self.compacted.values() for address in some}
-        shown = (entry for made in self.dated_back for entry in self.entries(short(made)).values())
-        back = {self.store.relative(address) for address in shown}
-        return compacted | {address for address in back if address is not None}
 
     def days(self) -> tuple[int | None, Mapping[str, int]]:
         """Return the rules as the server tells them: the default (None: no rules) and the days by
