@@ -20,10 +20,9 @@ from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_core import graveler
-from spark_core.errors import CorruptTableError
+from spark_core.errors import CorruptTableError, IncompleteReadError
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
@@ -70,12 +69,16 @@ def compacted_metaranges(
 
     Raises:
         CorruptTableError: If a file there is no table of the server.
+        IncompleteReadError: If the listing lacks a metarange that a retained commit names.
     """
     clocks = _CLOCKS * run.options.accepted_skew
+    tables_there = list(_tables(run.store, prefix))
+    _require_whole(run, prefix, set(retained) - {""} - {id_ for id_, *_ in tables_there})
     least = None if since is None else since - clocks
     sizes = {
         id_: size
-        for id_, size, written in _tables(run.store, prefix, least)
+        for id_, size, written in tables_there
+        if least is None or written >= least
         # A commit is dated before its metarange is written.
         if not (id_ in expired and written - clocks <= expired[id_])
     }
@@ -86,14 +89,20 @@ def compacted_metaranges(
     return sorted(id_ for id_ in sizes if id_ not in retained and known[id_])
 
 
-def _tables(
-    store: ObjectStore, prefix: str, least: datetime | None
-) -> Iterator[tuple[str, int, datetime]]:
-    """List the server's tables that are not older than an instant: id, bytes, last writing."""
+def _require_whole(run: Run, prefix: str, missing: Collection[str]) -> None:
+    """Refuse a listing of the server's tables that lacks some which must be there."""
+    if missing:
+        raise IncompleteReadError(
+            f"the listing of {prefix}/ of {run.store.root} lacks {len(missing)} metaranges of "
+            f"retained commits, {min(missing)[:12]} among them: what branches have compacted may "
+            "be missing as well",
+            "Look whether they are there, and mark again under a new run key.",
+        )
+
+
+def _tables(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetime]]:
+    """List the server's tables: id, bytes, last writing."""
     _, objects = store.children(prefix)
-    if least is not None:
-        when = pa.scalar(least, objects["last_modified"].type)
-        objects = objects.filter(pc.greater_equal(objects["last_modified"], when))
     columns = (objects[name].to_pylist() for name in ("key", "size_bytes", "last_modified"))
     for key, size, written in zip(*columns, strict=True):
         id_ = key.rpartition("/")[2]

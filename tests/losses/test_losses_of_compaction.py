@@ -9,10 +9,13 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects
 from spark_core import graveler, sweep
 from spark_core.checks.alive import commits_are_known
-from spark_core.errors import CorruptTableError, NotFoundError
+from spark_core.errors import CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.records import tables
+from spark_core.references.compacted import compacted_metaranges
+from spark_core.schemas import OBJECT_LISTING
+from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace
 from tests.support.stored_rows import rows_of
 
@@ -254,3 +257,14 @@ def noncurrent_is_due(place: HidingPlace) -> None:
     newest = versions.newest(run)
     assert newest is not None
     confirmed.confirm(run, newest, "test")
+
+
+def test_63_an_empty_listing_of_the_servers_tables_is_not_taken_for_nothing(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.core.behaviour.edition = "lakeFS-Enterprise"
+    place.committed(40, "p")
+    empty = ([], OBJECT_LISTING.empty_table())
+    monkeypatch.setattr(LocalStore, "children", lambda *_: empty)
+    with pytest.raises(IncompleteReadError, match=r"lacks \d+ metaranges of retained commits"):
+        compacted_metaranges(place.run(), "_lakefs", ["a" * 64], {}, since=None)
