@@ -13,6 +13,7 @@ from lakegc_dagster import engine
 from lakegc_dagster.private_doors import SentenceFailure
 from spark_core.checks import CONFIRMABLE, CheckResult
 from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
+from spark_core.lakefs.failures import NeverAnsweredError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
 from spark_core.records.tables import DELETION_REPORT
@@ -42,7 +43,16 @@ class Retries:
         if isinstance(error, SameWorkError):
             self.waits += 1
             return RETRIES_BESIDE_THE_SAME
-        return self.waits + RETRIES if isinstance(error, TransientError) else 0
+        return self.waits + RETRIES if may_pass(error) else 0
+
+
+def may_pass(error: LakegcError) -> bool:
+    """Say whether asking again may help; not where a wrong endpoint is the likely reason.
+
+    A step that runs elsewhere starts with a connection of its own, and its error comes back as what
+    it is in the tree: there it may pass.
+    """
+    return isinstance(error, TransientError) and not isinstance(error, NeverAnsweredError)
 
 
 def failure_of(error: LakegcError) -> dg.Failure:
@@ -86,8 +96,8 @@ def raising_failures(
 
     A refusal is final: asking again cannot make a doubtful state safe, and an operator must see it.
     If a server or store did not answer, it is asked again, and then the table is made anew from its
-    beginning. A lease that another process has for this very work is also asked for again: that
-    process ends, or its lease does.
+    beginning; a server that never answered is not. A lease that another process has for this very
+    work is also asked for again: that process ends, or its lease does.
 
     Args:
         seen: Told of the error before it leaves.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import dagster as dg
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.failures import RETRIES, RETRY_AFTER, refusal_of
+from lakegc_dagster.failures import RETRIES, RETRY_AFTER, may_pass, refusal_of
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
 from lakegc_dagster.partitions import add_partitions, partition_key
@@ -20,7 +20,7 @@ from lakegc_dagster.private_doors import as_runs_of
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from spark_core.checks import CheckResult
-from spark_core.errors import LakegcError, SameWorkError, TransientError
+from spark_core.errors import LakegcError, SameWorkError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
@@ -121,7 +121,7 @@ class _Recorder(Observer):
             self.on_event(Event("waits", table, error.message))
             return
         self.tries[table] += 1
-        again = isinstance(error, TransientError) and self.tries[table] <= RETRIES
+        again = may_pass(error) and self.tries[table] <= RETRIES
         kind: Literal["retries", "failed"] = "retries" if again else "failed"
         words = error.found if again else str(error)
         self.on_event(Event(kind, table, words, tries=self.tries[table]))

@@ -46,6 +46,10 @@ class ServerAwayError(TransientError):
     """No connection to the server can be made: it is being restarted, or was never there."""
 
 
+class NeverAnsweredError(ServerAwayError):
+    """No connection could be made, and none ever was in this process: a wrong endpoint, mostly."""
+
+
 class NoSuchCallError(SettingsError):
     """The server does not know the call: it is too old for it, or is no lakeFS server."""
 

@@ -30,7 +30,7 @@ from spark_core.lakefs.calls import (
     Call,
 )
 from spark_core.lakefs.external_login import log_in
-from spark_core.lakefs.failures import ServerAwayError, ServerErrors
+from spark_core.lakefs.failures import NeverAnsweredError, ServerAwayError, ServerErrors
 from spark_core.lakefs.logins import KeyPair, Login, SharedToken
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.proxies import proxy_of
@@ -167,12 +167,17 @@ class Transport:
                 self._on_away(tries, error.found)
             return True
 
-        found = self._backoff(within_seconds=self.options.longest_outage.total_seconds()).ask(
-            once,
-            again=retry_if_exception(again),
-            sleep=self.clock.sleep,
-            spent=lambda: self.clock.monotonic() - began,
-        )
+        try:
+            found = self._backoff(within_seconds=self.options.longest_outage.total_seconds()).ask(
+                once,
+                again=retry_if_exception(again),
+                sleep=self.clock.sleep,
+                spent=lambda: self.clock.monotonic() - began,
+            )
+        except ServerAwayError as away:
+            if self._answered:
+                raise
+            raise NeverAnsweredError(away.found, away.next_step) from None
         self._answered = True
         with self._noting:
             self.outages += tries > 1 or found[0].status == BROKEN_OFF

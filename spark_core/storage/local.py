@@ -266,13 +266,13 @@ class LocalStore(ObjectStore):
                 f"{action} {key!r}: {self.root} has such an object already; it was left as it is. "
                 "Another writer was first."
             ) from error
-        except PermissionError as error:
-            raise PermissionDeniedError(
-                f"{action} {key!r} of {self.root}: the system refuses ({error.strerror})",
-                f"Give this user the permission to {action} there, for files and their "
-                "directories.",
-            ) from error
         except OSError as error:
+            if _is_refusal(error):
+                raise PermissionDeniedError(
+                    f"{action} {key!r} of {self.root}: the system refuses ({error.strerror})",
+                    f"Give this user the permission to {action} there, for files and their "
+                    "directories.",
+                ) from error
             raise TransientError(
                 f"{action} {key!r} of {self.root}: the system could not ({error.strerror})",
                 "Look at the disk or the mount and run again.",
@@ -459,13 +459,15 @@ class LocalStore(ObjectStore):
         except (FileNotFoundError, NotADirectoryError):
             return Answer("already_gone")
         except OSError as error:
-            refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
-            return Answer(
-                "refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING
-            )
+            outcome = "refused" if _is_refusal(error) else "failed"
+            return Answer(outcome, error.strerror, passing=error.errno in _PASSING)
         except (AddressError, SettingsError, TransientError) as error:
             return Answer("failed" if isinstance(error, TransientError) else "refused", error.found)
         return Answer("deleted")
+
+
+def _is_refusal(error: OSError) -> bool:
+    return isinstance(error, PermissionError) or error.errno == errno.EROFS
 
 
 def _open_directory(name: str, directory: int) -> int:

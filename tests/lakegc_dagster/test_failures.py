@@ -20,7 +20,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.lakefs.failures import ServerAwayError
+from spark_core.lakefs.failures import NeverAnsweredError, ServerAwayError
 
 
 def run_raising(error, *, heals_after=None):
@@ -158,6 +158,13 @@ def test_the_cause_is_kept_for_whoever_reads_the_stack():
 def test_what_is_no_error_of_ours_passes_through_unchanged():
     with pytest.raises(ZeroDivisionError), raising_failures(lambda _: None):
         raise ZeroDivisionError
+
+
+def test_a_server_that_never_answered_is_not_asked_again():
+    error = NeverAnsweredError("no server answers at http://lakfs.example.com", "Correct it.")
+    result, attempts, seen = run_raising(error)
+    assert (attempts, seen) == (1, [error])
+    assert failure_of(result).user_failure_data.metadata["error"].value == "TransientError"
 
 
 def test_every_class_of_the_tree_is_translated():

@@ -349,6 +349,13 @@ def test_a_directory_that_may_not_be_read_is_an_error_and_not_empty(store, outsi
         list(store.list("data/"))
 
 
+def test_what_is_mounted_read_only_is_not_asked_again(store, monkeypatch):
+    read_only = OSError(30, "Read-only file system")
+    monkeypatch.setattr(local.os, "mkdir", refusing(read_only))
+    with pytest.raises(PermissionDeniedError, match=r"the system refuses \(Read-only file system"):
+        store.put("_lakefs/retention/gc/x/y", b"x")
+
+
 def test_a_disk_that_fails_is_an_error_and_not_empty(store, outside, monkeypatch):
     outside.put("data/s/a", b"x")
     monkeypatch.setattr(local.os, "scandir", refusing(OSError(5, "Input/output error")))
