@@ -459,8 +459,11 @@ class LocalStore(ObjectStore):
         except (FileNotFoundError, NotADirectoryError):
             return Answer("already_gone")
         except OSError as error:
-            outcome = "refused" if _is_refusal(error) else "failed"
-            return Answer(outcome, error.strerror, passing=error.errno in _PASSING)
+            return Answer(
+                "refused" if _is_refusal(error) else "failed",
+                error.strerror,
+                passing=error.errno in _PASSING,
+            )
         except (AddressError, SettingsError, TransientError) as error:
             return Answer("failed" if isinstance(error, TransientError) else "refused", error.found)
         return Answer("deleted")
