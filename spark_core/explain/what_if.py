@@ -258,6 +258,7 @@ def _questions(
             run.now() + timedelta(days=ahead),
             clock_margin=run.options.clock_margin,
             tags_protect=run.options.tags_protect,
+            keep_last=run.options.keep_last,
         )
         return frozenset(one.commit_id for one in retention.with_holds(found, held))
 

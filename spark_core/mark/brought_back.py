@@ -123,6 +123,7 @@ def _retained_then(run: Run, key: RunKey, prefix: str) -> tuple[Refs, set[str]]:
         key.instant,
         clock_margin=options.clock_margin,
         tags_protect=options.tags_protect,
+        keep_last=options.keep_last,
     )
     held = Holds.of_figures(figures.holds).commits(refs)
     listed_by_server = (

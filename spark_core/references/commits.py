@@ -239,6 +239,7 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
         run.key.instant,
         clock_margin=run.options.clock_margin,
         tags_protect=run.options.tags_protect,
+        keep_last=run.options.keep_last,
     )
     server_rows = _rows_of(run, lists, prefix)
     table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)

@@ -12,9 +12,10 @@ the server's result.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 
 from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.model import Branch, Refs, RetentionRules, Tag
@@ -84,9 +85,17 @@ def retained_commits(
     *,
     clock_margin: timedelta = timedelta(hours=1),
     tags_protect: bool = True,
+    keep_last: int = 0,
 ) -> list[Retention]:
     """Return the first part of `decide`: the commits that the rules retain."""
-    return decide(refs, rules, now, clock_margin=clock_margin, tags_protect=tags_protect)[0]
+    return decide(
+        refs,
+        rules,
+        now,
+        clock_margin=clock_margin,
+        tags_protect=tags_protect,
+        keep_last=keep_last,
+    )[0]
 
 
 def decide(
@@ -96,6 +105,7 @@ def decide(
     *,
     clock_margin: timedelta = timedelta(hours=1),
     tags_protect: bool = True,
+    keep_last: int = 0,
 ) -> tuple[list[Retention], list[Expiry]]:
     """Work out which commits the rules retain, with the reason and until when.
 
@@ -109,6 +119,10 @@ def decide(
     Without rules every commit is retained. A commit whose date is no date
     (milliseconds, say) is always retained, because its age is unknown.
 
+    The last commits of a branch are its head, the head's main parent, and so on: what the branch
+    itself showed. What a merge brought in counts as one commit. They can only add to what the rules
+    retain.
+
     Args:
         refs: The whole graph; every parent, head and tagged commit must be in it.
         rules: Days by branch; None if the repository has no rules.
@@ -117,6 +131,8 @@ def decide(
             saving (the server counts calendar days in its own time zone) can only
             keep more.
         tags_protect: Whether to keep the commit that a tag points at. The server does not.
+        keep_last: How many commits of each branch stay whatever their age. The server knows no
+            such rule.
 
     Returns:
         One value for each retained commit, and one for each of the others; both in order of
@@ -141,6 +157,7 @@ def decide(
     require_whole(refs)
     heads = _names_by_commit(refs.branches)
     tags = _names_by_commit(refs.tags)
+    last = _last_commits(refs, heads, keep_last)
     reached = _Reached(refs, heads, rules, now, clock_margin)
     retained, expired = [], []
     for position, commit_id in enumerate(refs.commits):
@@ -160,6 +177,9 @@ def decide(
             retained.append(
                 Retention(commit_id, "its date is beyond any calendar", None, is_head=False)
             )
+        elif commit_id in last:
+            reason = f"{last[commit_id]}: among its last {keep_last} commits"
+            retained.append(Retention(commit_id, reason, None, is_head=False))
         elif reached.is_retained(position):
             retained.append(
                 Retention(
@@ -325,6 +345,26 @@ def _names_by_commit(refs: Iterable[Branch | Tag]) -> dict[str, list[str]]:
     for ref in sorted(refs, key=lambda ref: ref.id):
         names[ref.commit_id].append(ref.id)
     return dict(names)
+
+
+def _last_commits(refs: Refs, heads: Mapping[str, Sequence[str]], count: int) -> dict[str, str]:
+    """Return the last commits of every branch, and whose each of them is; a branch counts once.
+
+    Branches are followed side by side, each one main parent further at a time, and end where
+    another one was before: it follows the same line no later. So no commit is visited twice.
+    """
+    found: dict[str, str] = {}
+    line = {commit_id: names[0] for commit_id, names in sorted(heads.items(), key=itemgetter(1))}
+    for _ in range(count):
+        found.update(line)
+        parents = ((refs.commits[commit_id].main_parent, name) for commit_id, name in line.items())
+        line = dict[str, str]()
+        for parent, name in parents:
+            if parent is not None and parent not in found:
+                line.setdefault(parent, name)
+        if not line:
+            break
+    return found
 
 
 def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:

@@ -74,6 +74,9 @@ class RunOptions:
         inventory: Place of the inventory: its `manifest.json`, or the folder of the dated folders,
             of which the newest counts; `s3://BUCKET/...`, or the absolute path of a copy.
         tags_protect: Every tag keeps the commit it names.
+        keep_last: How many commits of each branch stay whatever their age and the rules: its head,
+            and back from there along what the branch itself showed. It can only keep more, and
+            binds lakegc alone.
         clock_margin: How much more generous than the rules our own retention is, for time zones and
             clocks.
         twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000,
@@ -162,6 +165,7 @@ class RunOptions:
     listing: Literal["store", "inventory"] = "store"
     inventory: str | None = None
     tags_protect: Annotated[bool, Option(decides=True)] = True
+    keep_last: Annotated[int, Option(ge=0, le=1_000_000, decides=True)] = 0
     clock_margin: Annotated[
         timedelta, Option(unit="minutes", ge=0, le=7 * 24 * 60, decides=True)
     ] = timedelta(hours=1)

@@ -292,3 +292,10 @@ def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None
         if check["table"] == "expired_addresses"
     }
     assert {result.name: result.passed for result in judge(run, tables.EXPIRED_ADDRESSES)} == stored
+
+
+def test_65_old_commits_of_a_branch_at_rest_went_although_its_last_ones_were_to_stay() -> None:
+    found = retained_commits(
+        graph("A:300 B:200(A) C:100(B)", branches={"main": "C"}), TEN_DAYS, NOW, keep_last=2
+    )
+    assert {one.commit_id for one in found} == {"B", "C"}

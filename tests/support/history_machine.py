@@ -61,6 +61,7 @@ OPTIONS = st.builds(
     Options,
     margin_hours=st.sampled_from([1, 0]),
     tags_protect=st.sampled_from([True, True, False]),
+    keep_last=st.sampled_from([0, 0, 1, 2, 4]),
     twin_calls=st.sampled_from([ENOUGH, ENOUGH, ENOUGH, 1, 0]),
     page_rows=st.sampled_from([None, None, 1, 2]),
     ask_all=st.sampled_from([False, False, False, True]),

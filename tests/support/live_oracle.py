@@ -14,6 +14,7 @@ def retained(
     rules: Mapping[str, int],
     *,
     tags_protect: bool = True,
+    keep_last: int = 0,
     now: datetime | None = None,
 ) -> set[str]:
     """Work out the commits that keep their objects, from every commit that was made.
@@ -26,6 +27,7 @@ def retained(
         default: Days of branches without a rule; None without any rules.
         rules: Days by branch.
         tags_protect: Tags keep the commits they name.
+        keep_last: Commits of each branch that stay whatever their age.
         now: Instant that the days count back from; the present one.
     """
     commits, heads = repository.commits, repository.branches()
@@ -37,6 +39,12 @@ def retained(
         id_: commit["parents"][0] if commit["parents"] else None for id_, commit in commits.items()
     }
     leaves = set(commits) - set(main_parent.values()) - set(heads.values())
+    for head in heads.values():
+        at: str | None = head
+        for _ in range(keep_last):
+            if at is not None:
+                kept.add(at)
+                at = main_parent[at]
     starts = [(head, rules.get(branch, default), False) for branch, head in heads.items()]
     starts += [(leaf, default, True) for leaf in leaves]
     now = now or repository.server.now()

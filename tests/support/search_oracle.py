@@ -24,6 +24,7 @@ class Options:
     Attributes:
         margin_hours: How much more generous than the rules the run is.
         tags_protect: Tags keep the commits they name.
+        keep_last: Commits of each branch that stay whatever their age.
         twin_calls: Calls that looking for twins may take; what is not reached is kept.
         page_rows: Rows of a page of the server's scan of staged entries; None: one page.
         ask_all: Every branch is asked about everything that may hide, whatever the times.
@@ -32,6 +33,7 @@ class Options:
 
     margin_hours: int = 1
     tags_protect: bool = True
+    keep_last: int = 0
     twin_calls: int = 1_000
     page_rows: int | None = None
     ask_all: bool = False
@@ -43,6 +45,7 @@ class Options:
         return {
             "clock_margin": timedelta(hours=self.margin_hours),
             "tags_protect": self.tags_protect,
+            "keep_last": self.keep_last,
             "twin_calls": self.twin_calls,
             "hidden_entries": "ask_all" if self.ask_all else "by_time",
             "longest_upload": timedelta(hours=self.longest_upload_hours),
@@ -118,6 +121,7 @@ def reachable(
         default,
         days,
         tags_protect=options.tags_protect,
+        keep_last=options.keep_last,
         now=now - timedelta(hours=options.margin_hours),
     )
     held = held or Held()

@@ -130,6 +130,35 @@ def test_a_merged_branch_is_kept_only_by_its_own_line() -> None:
     assert ids(retained_commits(refs, RetentionRules(7), NOW)) == {"M", "A"}
 
 
+def test_the_last_commits_of_a_branch_stay_whatever_their_age_and_say_so() -> None:
+    refs = graph("A:90 B:80(A) C:70(B) D:60(C)", branches={"main": "D"})
+    retained = retained_commits(refs, RetentionRules(1), NOW, keep_last=3)
+    assert reasons(retained) == {
+        "B": "main: among its last 3 commits",
+        "C": "main: among its last 3 commits",
+        "D": "head of main",
+    }
+    assert untils(retained) == {"B": None, "C": None, "D": None}
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(0, "D"), (1, "D"), (2, "CD"), (4, "ABCD"), (9, "ABCD")]
+)
+def test_the_head_is_the_first_of_the_last_commits(count: int, kept: str) -> None:
+    refs = graph("A:90 B:80(A) C:70(B) D:60(C)", branches={"main": "D"})
+    assert ids(retained_commits(refs, RetentionRules(1), NOW, keep_last=count)) == set(kept)
+
+
+def test_a_merge_is_one_of_the_last_commits_and_what_it_brought_in_is_none() -> None:
+    refs = graph("R:90 A:80(R) X:80(R) M:70(A,X)", branches={"main": "M"})
+    assert ids(retained_commits(refs, RetentionRules(1), NOW, keep_last=2)) == {"M", "A"}
+
+
+def test_the_last_commits_of_a_branch_go_on_below_the_head_of_another_one() -> None:
+    refs = graph("A:90 B:80(A) C:70(B) D:60(C)", branches={"main": "D", "old": "C"})
+    assert ids(retained_commits(refs, RetentionRules(1), NOW, keep_last=2)) == {"B", "C", "D"}
+
+
 def test_the_clock_margin_keeps_what_just_left_the_rule_and_says_so() -> None:
     refs = graph("A:30 B:10.02(A) C:2(B)", branches={"main": "C"})
     assert (
@@ -318,6 +347,23 @@ def test_the_result_is_what_separate_walks_to_the_root_give_and_contains_the_ser
     assert ids(retained_commits(refs, rules, NOW, tags_protect=False)) >= ours
 
 
+@given(graphs(), st.integers(0, 6))
+@settings(max_examples=examples(100, 400), deadline=None)
+def test_the_last_commits_are_what_a_walk_from_each_head_finds_and_nothing_is_lost(
+    case: tuple[Refs, RetentionRules], count: int
+) -> None:
+    refs, rules = case
+    walked: set[str] = set()
+    for branch in refs.branches:
+        at: str | None = branch.commit_id
+        for _ in range(count):
+            if at is not None:
+                walked.add(at)
+                at = refs.commits[at].main_parent
+    without = ids(retained_commits(refs, rules, NOW))
+    assert ids(retained_commits(refs, rules, NOW, keep_last=count)) == without | walked
+
+
 @given(graphs(), st.randoms(use_true_random=False))
 @settings(max_examples=examples(80, 200), deadline=None)
 def test_neither_the_order_of_anything_nor_the_ids_change_the_result(
@@ -376,6 +422,6 @@ def test_a_long_history_under_many_branches_takes_seconds_not_a_walk_for_each() 
     branches = tuple(Branch(f"b{number}", str(size - 1 - number * 50)) for number in range(1_000))
     rules = RetentionRules(30, {f"b{number}": number % 90 for number in range(1_000)})
     started = time.monotonic()
-    retained = retained_commits(Refs(commits, branches, ()), rules, NOW)
+    retained = retained_commits(Refs(commits, branches, ()), rules, NOW, keep_last=10_000)
     assert len(retained) > 30_000
     assert time.monotonic() - started < 20, "a walk for each of 1,000 branches takes minutes"

@@ -17,6 +17,7 @@ def test_the_options_that_decide_are_kept_in_these_words():
         "allow_unsafe_min_age": False,
         "flat": False,
         "tags_protect": True,
+        "keep_last": 0,
         "clock_margin_seconds": 3600.0,
         "hidden_entries": "by_time",
         "compacted": "keep",

@@ -173,6 +173,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "listing": "inventory",
         "inventory": "s3://inventories/bucket/all/",
         "tags_protect": False,
+        "keep_last": 3,
         "clock_margin_minutes": 1,
         "twin_calls": 1,
         "twin_time_minutes": 2,
