@@ -94,6 +94,8 @@ def instance_without_log_files(home: Path) -> Iterator[dg.DagsterInstance]:
         return
     with tempfile.NamedTemporaryFile("w", dir=home, prefix=".lakegc-", suffix=".yaml") as file:
         config = yaml.safe_load((home / "dagster.yaml").read_text()) or {}
+        if not isinstance(config, dict):
+            raise yaml.YAMLError("it is no mapping of names")
         yaml.safe_dump({**config, "compute_logs": NO_LOG_FILES}, file)
         file.flush()
         instance = dg.DagsterInstance.from_config(str(home), Path(file.name).name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_settings
+from lakegc_dagster.whole_file import require_place, write_file
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -72,13 +73,14 @@ def certificate(
     if prefix == "":
         raise click.UsageError("--path needs a prefix; without --path the whole run is certified.")
     shown = console.console()
-    # A wrong key is refused before anything is read.
+    target = out or Path(f"lakegc-certificate-{repository}-{run}.json")
+    # A wrong place or key is refused before anything is read.
+    require_place(target)
     signing = None if key is None else seal_and_signature.private_key(key)
     with ExitStack() as stack:
         opened = open_known(read_settings(config, stack), repository, run)
         made = seal_and_signature.sealed(issue.certificate(opened, prefix), signing)
-    target = out or Path(f"lakegc-certificate-{repository}-{run}.json")
-    target.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_file(target, (json.dumps(made, indent=1, sort_keys=True) + "\n").encode())
     _show(shown, made)
     signed = "not signed (--key signs it)" if signing is None else "signed"
     shown.print(f"\nfile     {target}, {signed}", markup=False, soft_wrap=True)

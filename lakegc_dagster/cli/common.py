@@ -7,13 +7,15 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from lakegc_dagster.foreign_errors import in_a_sentence
 from lakegc_dagster.spark_output import OUTPUT
+from lakegc_dagster.terminal import lost_output, show_any_letter
 from spark_core.errors import LakegcError, RefusedError, SettingsError
 from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
@@ -128,7 +130,9 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> int:
-    """Run a command and return its exit code; show a LakegcError without a traceback.
+    """Run a command and return its exit code; show errors as sentences, without a traceback.
+
+    The one exception is a mistake in lakegc itself, which nobody has foreseen.
 
     Args:
         body: The command's work; each part of it that deletes is a phase (`spark_core.phases`).
@@ -138,20 +142,37 @@ def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> i
     from lakegc_dagster import console
 
     OUTPUT.is_shown = verbose
+    show_any_letter()
     try:
-        return body()
+        code = body()
+        lost = lost_output()
     except LakegcError as error:
-        if debug:
-            # Control characters in text that an error quotes must not reach the terminal.
-            sys.stderr.write(visible(traceback.format_exc(), lines=True))
+        return _show_failure(error, debug=debug)
+    except KeyboardInterrupt:
+        console.console(sys.stderr).print(f"\nended by Ctrl-C: {_after_interrupt()}", markup=False)
+        return INTERRUPTED
+    except Exception as error:
+        found = lost_output("\n" if isinstance(error, OSError) else "") or in_a_sentence(error)
+        if found is None:
+            raise
+        return _show_failure(found, debug=debug)
+    return code if lost is None else _show_failure(lost, debug=debug)
+
+
+def _show_failure(error: LakegcError, *, debug: bool) -> int:
+    """Show an error, and return the exit code that it calls for."""
+    from lakegc_dagster import console
+
+    if debug:
+        # Control characters in text that an error quotes must not reach the terminal.
+        sys.stderr.write(visible(traceback.format_exc(), lines=True))
+    # Where not even that can be written, the exit code says it.
+    with suppress(OSError):
         shown = console.console(sys.stderr)
         console.show_error(shown, ended_a_command(error))
         if OUTPUT.log is not None and not isinstance(error, RefusedError | SettingsError):
             shown.print(f"Spark's own lines are in {OUTPUT.log}.", markup=False, soft_wrap=True)
-        return exit_code(error)
-    except KeyboardInterrupt:
-        console.console(sys.stderr).print(f"\nended by Ctrl-C: {_after_interrupt()}", markup=False)
-        return INTERRUPTED
+    return exit_code(error)
 
 
 def _after_interrupt() -> str:

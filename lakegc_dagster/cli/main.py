@@ -38,6 +38,7 @@ from lakegc_dagster.cli.retention import retention, show_named
 from lakegc_dagster.cli.rules import rules
 from lakegc_dagster.cli.runs import Ended, closing_table, runs, show_price, show_refused, status
 from lakegc_dagster.cli.what_if import what_if
+from lakegc_dagster.whole_file import require_place, write_file
 from spark_core import __version__, lakegc_keys
 from spark_core.errors import SettingsError
 from spark_core.plain_text import visible
@@ -396,12 +397,16 @@ def report(
     """  # noqa: D301 - as above
     from lakegc_dagster.stored_runs import load_report
 
+    if chart is not None:
+        require_place(chart)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         if as_json or chart is not None:
             _, found, _ = load_report(settings, repository, key)
         if chart is not None:
-            _draw(found, chart)
+            from spark_core.report import chart as drawn
+
+            write_file(chart, drawn(found))
         if as_json:
             click.echo(found.to_json())
         else:
@@ -409,18 +414,6 @@ def report(
             if chart is not None:
                 click.echo(f"chart    {chart}")
     return 0
-
-
-def _draw(found: Report, chart: Path) -> None:
-    from spark_core.report import chart as drawn
-
-    try:
-        chart.write_bytes(drawn(found))
-    except OSError as problem:
-        raise SettingsError(
-            f"the chart cannot be written to {chart}: {problem.strerror}",
-            "Name a file in a folder that is there and that you may write to.",
-        ) from problem
 
 
 @main.command()

@@ -39,7 +39,7 @@ def metrics(config: Path | None, file: Path | None, *, show: bool) -> int:
       lakegc metrics --file /var/lib/node_exporter/lakegc.prom
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
-    from lakegc_dagster.metrics.gauges import metrics_text, publish, write_file
+    from lakegc_dagster.metrics.gauges import metrics_text, publish, write_metrics
     from lakegc_dagster.overview import overview
 
     shown, now = console.console(), datetime.now(UTC)
@@ -47,7 +47,7 @@ def metrics(config: Path | None, file: Path | None, *, show: bool) -> int:
         settings = read_settings(config, stack)
         pasts = list(overview(settings))
         if file is not None:
-            write_file(file, metrics_text(pasts, now))
+            write_metrics(file, metrics_text(pasts, now))
             went = [str(file)]
         else:
             went = [] if show else list(publish(settings, pasts, now))

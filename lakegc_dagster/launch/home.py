@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from lakegc_dagster.foreign_errors import in_dagsters_home
 from lakegc_dagster.private_doors import instance_without_log_files
 
 # The name of the code location in each workspace of lakegc: `lakegc ui`, `dagster dev` in a clone,
@@ -84,5 +85,5 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     Args:
         home: Dagster's home; made when it is not there.
     """
-    with instance_without_log_files(prepare_home(home)) as instance:
+    with in_dagsters_home(home), instance_without_log_files(prepare_home(home)) as instance:
         yield instance

@@ -7,6 +7,7 @@ are started apart.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lakegc_dagster.foreign_errors import in_dagsters_home
 from lakegc_dagster.launch.request_guard import AskedOfUi, hosts_of, refusal
 from lakegc_dagster.private_doors import DAEMON, serve_pages
 from spark_core.errors import LakegcError
@@ -100,7 +102,7 @@ def main(workspace: Path, host: str, port: int, *, with_daemon: bool) -> None:
         raise click.ClickException(str(refused)) from None
     with suppress(KeyboardInterrupt), ExitStack() as stack:
         # Without a home Dagster would show an instance that is made for the moment.
-        stack.enter_context(dg.DagsterInstance.get())
+        stack.enter_context(_instance())
         daemon = stack.enter_context(_daemon(workspace)) if with_daemon else None
 
         def serve(app: ASGIApp) -> None:
@@ -123,6 +125,14 @@ def main(workspace: Path, host: str, port: int, *, with_daemon: bool) -> None:
             raise click.ClickException(
                 f"Dagster's daemon ended by itself, with exit code {daemon.poll()}"
             )
+
+
+def _instance() -> dg.DagsterInstance:
+    try:
+        with in_dagsters_home(Path(os.environ["DAGSTER_HOME"])):
+            return dg.DagsterInstance.get()
+    except LakegcError as unusable:
+        raise click.ClickException(str(unusable)) from None
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lakegc_dagster.metrics.open_metrics import CONTENT_TYPE, Gauge, exposition
+from lakegc_dagster.whole_file import write_file
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.report.past_runs import STATES, PastRun, refusals
 from spark_core.settings import Settings
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from spark_core.report.status import KindStatus
 
 # A node exporter shows the file to everybody, so everybody may read it.
-_READABLE = 0o644
 
 
 def metrics_text(pasts: Iterable[Past], now: datetime) -> str:
@@ -122,24 +120,16 @@ def _first(runs: Iterable[PastRun]) -> PastRun | None:
     return next(iter(runs), None)
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a file in one step, so that no reader sees half of it.
+def write_metrics(path: Path, text: str) -> None:
+    """Write a file of metrics, and its folder.
 
     Raises:
         SettingsError: If it cannot be written.
     """
-    beside: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The temporary name does not end in .prom, so no node exporter reads it.
-        number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-            os.fchmod(number, _READABLE)
-        Path(beside).replace(path)
+        write_file(path, text.encode())
     except OSError as problem:
-        if beside is not None:
-            Path(beside).unlink(missing_ok=True)
         raise SettingsError(
             f"the metrics file {path} cannot be written ({problem.strerror})",
             "Look at [metrics] file, and at the rights of its folder.",
@@ -199,7 +189,7 @@ def publish(settings: Settings, pasts: Iterable[Past], now: datetime) -> Sequenc
         return ()
     text, went = metrics_text(pasts, now), []
     if (path := settings.metrics_file) is not None:
-        write_file(path, text)
+        write_metrics(path, text)
         went.append(str(path))
     if places.push_gateway is not None:
         push(settings, text)
