@@ -10,7 +10,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,21 @@ def hashed(values: pa.Array) -> pa.Int64Array:
     Returns:
         One number for each value, as Spark's `xxhash64` gives it; 42 for a null, as there.
     """
+    # Who only loads the code location hashes nothing, and need not wait for numba.
+    from spark_core.addresses.hash_loops import hash_all
+
+    return pa.array(over_bytes(values, hash_all, of_null=_OF_NULL))
+
+
+def over_bytes(values: pa.Array, loop: Callable[[Any, Any, Any], None], *, of_null: int) -> Any:
+    """Make a number of the bytes of each value by a compiled loop; array of int64.
+
+    Args:
+        values: Strings or binaries.
+        loop: Gets the bytes of all values, the places where they begin and the last one ends, and
+            the numbers to fill.
+        of_null: The number of a null.
+    """
     if not pa.types.is_string(values.type) and not pa.types.is_binary(values.type):
         values = values.cast(pa.binary())
     out = np.empty(len(values), dtype=np.int64)
@@ -40,13 +55,10 @@ def hashed(values: pa.Array) -> pa.Int64Array:
             values.offset : values.offset + len(values) + 1
         ]
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-        # Who only loads the code location hashes nothing, and need not wait for numba.
-        from spark_core.addresses.hash_loops import hash_all
-
-        hash_all(content, starts, out)
+        loop(content, starts, out)
         if values.null_count:
-            out[np.asarray(values.is_null())] = _OF_NULL
-    return pa.array(out)
+            out[np.asarray(values.is_null())] = of_null
+    return out
 
 
 def with_address_hash(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,7 +116,10 @@ def place_among(numbers: Any, among: Any) -> Any:
 
 def warm_up() -> None:
     """Compile or load the loops before the first task of a process needs them."""
-    Distinct().first(hashed(pa.array(["data/x"])), np.zeros(1, np.int64))
+    from spark_core.addresses.name_loops import seconds_of_all
+
+    names = pa.array(["data/x"])
+    Distinct().first(hashed(names), over_bytes(names, seconds_of_all, of_null=-1))
 
 
 class Distinct:

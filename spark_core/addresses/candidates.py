@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,9 +22,11 @@ from spark_core.addresses.collectable import (
     SIGNATURE,
     arrow_pattern,
     collectable_batch,
+    fill_others,
     given_name_batch,
     is_collectable,
     is_given_name,
+    usual_seconds,
 )
 from spark_core.addresses.xids import XID, xid_time, xid_time_batch
 
@@ -34,6 +38,8 @@ STRANGER = "stranger"
 INHERITED = "inherited"
 
 STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
+_STANDINGS = pa.array(STANDINGS)
+_CANDIDATE, _YOUNG, _INHERITED = map(STANDINGS.index, (CANDIDATE, YOUNG, INHERITED))
 
 _UPLOAD = rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$"
 _UPLOAD_PATTERN = arrow_pattern(_UPLOAD)
@@ -111,6 +117,21 @@ def standings(
         modified: When the store says that they were written; microseconds in UTC, no nulls.
         limits: The limits that they are compared with.
     """
+    named = usual_seconds(addresses)
+    is_usual, when = named >= 0, modified.cast(pa.int64()).to_numpy()
+    named = np.where(is_usual, named * 1_000_000, when)
+    is_young = np.maximum(named, when) >= _micros(limits.cutoff).as_py()
+    is_older = np.minimum(named, when) < _micros(limits.created).as_py()
+    places = np.where(
+        is_young, _YOUNG, np.where(is_older & (limits.inherited == "keep"), _INHERITED, _CANDIDATE)
+    )
+    usual = _STANDINGS.take(pa.array(places))
+    return fill_others(is_usual, usual, partial(_by_form, limits), addresses, modified)
+
+
+def _by_form(
+    limits: Limits, addresses: pa.StringArray, modified: pa.TimestampArray
+) -> pa.StringArray:
     left = pc.match_substring_regex(addresses, _UPLOAD)
     times = _times(addresses, modified, left)
     latest, earliest = pc.max_element_wise(*times), pc.min_element_wise(*times)
@@ -135,6 +156,12 @@ def latest_times(addresses: pa.StringArray, modified: pa.TimestampArray) -> pa.I
         addresses: As for `standings`.
         modified: As for `standings`.
     """
+    named = usual_seconds(addresses)
+    usual = np.maximum(named * 1_000_000, modified.cast(pa.int64()).to_numpy())
+    return fill_others(named >= 0, pa.array(usual), _latest_by_form, addresses, modified)
+
+
+def _latest_by_form(addresses: pa.StringArray, modified: pa.TimestampArray) -> pa.Int64Array:
     left = pc.match_substring_regex(addresses, _UPLOAD)
     return pc.max_element_wise(*_times(addresses, modified, left))
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_core.addresses.address_hashes import over_bytes
 from spark_core.addresses.xids import XID
 
 DEFAULT_PROTECTED_PREFIX = "_lakefs"
@@ -115,6 +119,54 @@ def given_name_batch(addresses: pa.StringArray, *, flat: bool = False) -> pa.Boo
     return pc.or_(given, pc.match_substring_regex(addresses, _FLAT)) if flat else given
 
 
+def usual_seconds(addresses: pa.StringArray) -> Any:
+    """Return the time in each usual name: that of a whole object below a slice, signed or not.
+
+    Nearly all listed names are usual ones, and one look tells it: such a name may be collected,
+    lakeFS gave it, each store and client can name it, it is no part of an upload, of a table or of
+    a repository inside this one, and its slice is its second part. Only other names are compared
+    with the pattern of each rule.
+
+    Args:
+        addresses: Relative addresses.
+
+    Returns:
+        int64 array of unix seconds; -1 for any other name, and for null.
+
+    Examples:
+        >>> usual = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
+        >>> usual_seconds(pa.array([usual, f"{usual}_id", "data/backup/file.csv"])).tolist()
+        [1670433808, -1, -1]
+    """
+    # As for hashes: not everybody who loads this needs numba.
+    from spark_core.addresses.name_loops import seconds_of_all
+
+    return over_bytes(addresses, seconds_of_all, of_null=-1)
+
+
+def fill_others(
+    is_usual: Any,
+    usual: pa.Array | pa.Scalar,
+    rule: Callable[..., pa.Array],
+    *columns: pa.Array,
+) -> pa.Array:
+    """Apply a rule to the rows whose names are not usual, of some columns.
+
+    Args:
+        is_usual: Array of booleans, one for each row.
+        usual: What holds for usual rows: a value for each row, or one for all.
+        rule: Makes a column of the columns.
+        columns: The columns of all rows.
+    """
+    if isinstance(usual, pa.Scalar):
+        usual = pa.repeat(usual, len(is_usual))
+    if is_usual.all():
+        return usual
+    is_other = pa.array(np.logical_not(is_usual))
+    found = rule(*(column.filter(is_other) for column in columns))
+    return pc.replace_with_mask(usual, is_other, found)
+
+
 # Files that tell where a table lies that was written past lakeFS, by the folder that each format
 # keeps them in: what is common to all, and the form of each.
 # References: Iceberg's table spec, "File System Tables"; Delta's protocol, "Delta Log Entries".
@@ -199,5 +251,10 @@ def slice_of(address: str) -> str:
 
 def slice_batch(addresses: pa.StringArray) -> pa.StringArray:
     """Apply `slice_of` to a whole column; null addresses give null."""
+    is_usual = usual_seconds(addresses) >= 0
+    return fill_others(is_usual, pc.utf8_slice_codeunits(addresses, 5, 25), _slices, addresses)
+
+
+def _slices(addresses: pa.StringArray) -> pa.StringArray:
     names = pc.struct_field(pc.extract_regex(addresses, r"^data/(?P<slice>[^/]*)/"), "slice")
     return pc.if_else(pc.is_null(addresses), pa.scalar(None, pa.string()), pc.fill_null(names, ""))

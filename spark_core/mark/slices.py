@@ -17,7 +17,13 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
-from spark_core.addresses.collectable import NOT_NAMEABLE, TABLE_FILES, files_of_tables
+from spark_core.addresses.collectable import (
+    NOT_NAMEABLE,
+    TABLE_FILES,
+    files_of_tables,
+    fill_others,
+    usual_seconds,
+)
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.index.choosing import (
     MOST_OPEN,
@@ -386,9 +392,13 @@ def judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.Reco
     if store.unsafe_names != NOT_NAMEABLE:
         # This kind of store would not delete these objects under exactly their own names. The
         # common cases of such names are part of the rule.
-        standing = pc.if_else(
-            pc.match_substring_regex(keys, store.unsafe_names), rule.PROTECTED, standing
+        is_unsafe = fill_others(
+            usual_seconds(keys) >= 0,
+            pa.scalar(False),
+            partial(pc.match_substring_regex, pattern=store.unsafe_names),
+            keys,
         )
+        standing = pc.if_else(is_unsafe, rule.PROTECTED, standing)
     return pa.record_batch(
         [
             slice_batch(keys),
@@ -407,19 +417,20 @@ def _measure(
     cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
 ) -> Mapping[str, int]:
     """Count what the checks and the report need of a listing."""
-    keys = batch.column("address")
     old = _is_old(cutoff, batch)
-    unsafe = pc.match_substring_regex(keys, unsafe_names)
     sizes = batch.column("size_bytes")
+    other = batch.filter(pa.array(usual_seconds(batch.column("address")) < 0))
+    keys, sizes_of_other = other.column("address"), other.column("size_bytes")
+    unsafe = pc.match_substring_regex(keys, unsafe_names)
     return {
         "objects": batch.num_rows,
         "object_bytes": pc.sum(sizes).as_py() or 0,
         "old_objects": pc.sum(old).as_py() or 0,
         "old_bytes": pc.sum(pc.if_else(old, sizes, 0)).as_py() or 0,
         "unsafe_name_objects": pc.sum(unsafe).as_py() or 0,
-        "unsafe_name_bytes": pc.sum(pc.if_else(unsafe, sizes, 0)).as_py() or 0,
+        "unsafe_name_bytes": pc.sum(pc.if_else(unsafe, sizes_of_other, 0)).as_py() or 0,
         "nested_objects": sum(_is_nested(key, prefix) for key in _suspects(keys, prefix)),
-        **_tables_past_lakefs(keys, sizes),
+        **_tables_past_lakefs(keys, sizes_of_other),
     }
 
 

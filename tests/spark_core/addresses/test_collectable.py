@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -9,6 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_core.addresses.collectable import (
+    NOT_NAMEABLE,
+    TABLE_FILES,
+    files_of_tables,
+    is_given_name,
+    usual_seconds,
+)
 from spark_core.addresses.namespace import (
     collectable_batch,
     is_collectable,
@@ -18,7 +26,8 @@ from spark_core.addresses.namespace import (
     xid_time,
     xid_time_batch,
 )
-from spark_core.addresses.xids import ALPHABET
+from spark_core.addresses.xids import ALPHABET, XID
+from spark_core.storage.azure.store import AzureStore
 from tests.support import golden
 
 SLICE, OBJECT = "gqv3epl4fd2o8m3men70", "ce8co454fd2o8m3menag"
@@ -137,6 +146,48 @@ def test_slice_batch_equals_its_rows(rows):
     assert slice_batch(pa.array(rows, pa.string())).to_pylist() == [
         None if row is None else slice_of(row) for row in rows
     ]
+
+
+SIGNED = f"data/{SLICE}/{OBJECT},L9DicNePFg2yJNzjaDpGlYPNUILP3ZHNxSuF_7dh6OU"
+USUAL = re.compile(rf"data/{XID}/{XID}(?:,[0-9A-Za-z_-]{{43}})?")
+
+
+@pytest.mark.parametrize("name", [f"data/{SLICE}/{OBJECT}", SIGNED])
+def test_usual_names_are_told_from_all_that_differ_from_one_in_a_letter(name):
+    letters = [chr(number) for number in range(256)]
+    names = [
+        *(f"{name[:at]}{letter}{name[at + 1 :]}" for at in range(len(name)) for letter in letters),
+        *(f"{name[:at]}{letter}{name[at:]}" for at in range(len(name) + 1) for letter in "a/,.0"),
+        *(name[:at] + name[at + 1 :] for at in range(len(name))),
+    ]
+    seconds = usual_seconds(pa.array(names, pa.string())).tolist()
+    wanted = [USUAL.fullmatch(one) is not None for one in names]
+    assert [one >= 0 for one in seconds] == wanted
+    assert sum(wanted) > 1_000
+    for one, found in zip(names, seconds, strict=True):
+        assert found < 0 or xid_time(one) == datetime.fromtimestamp(found, UTC)
+
+
+def test_what_is_said_of_usual_names_is_what_each_rule_says():
+    names = [f"data/{SLICE}/{OBJECT}", SIGNED, f"data/{OBJECT}/{SLICE}"]
+    column = pa.array(names)
+    assert (usual_seconds(column) >= 0).all()
+    for name in names:
+        assert is_collectable(name)
+        assert is_given_name(name)
+        assert not nested_repository(name)
+        for unsafe in (NOT_NAMEABLE, AzureStore.unsafe_names):
+            assert re.search(unsafe, name) is None
+    for kind in TABLE_FILES:
+        assert not any(files_of_tables(column, kind).to_pylist())
+
+
+def test_names_of_both_kinds_in_one_column_and_in_a_part_of_it_keep_their_rows():
+    names = [f"data/{SLICE}/{OBJECT}", None, "x", SIGNED, f"{SIGNED}_id", f"data/{SLICE}/{OBJECT}"]
+    whole = pa.array(names)
+    assert (usual_seconds(whole) >= 0).tolist() == [True, False, False, True, False, True]
+    assert (usual_seconds(whole.slice(2, 3)) >= 0).tolist() == [False, True, False]
+    assert slice_batch(whole).to_pylist() == [SLICE, None, "", SLICE, SLICE, SLICE]
 
 
 def test_the_recorded_id_has_the_recorded_time():
