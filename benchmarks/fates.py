@@ -192,7 +192,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
     nothing = np.empty(0, np.int64)
     answers = fates.Answers(nothing, pa.array([], pa.string()), nothing)
     for _ in range(runs):
-        before = _cpu()
+        before, before_of_java = _cpu(), _cpu("java")
         began = time.perf_counter()
         decided = fates.decide(
             run,
@@ -209,6 +209,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
                 {
                     "seconds": round(time.perf_counter() - began, 1),
                     "cpu_seconds": round(_cpu() - before, 1),
+                    "java_cpu_seconds": round(_cpu("java") - before_of_java, 1),
                     "references": decided.references,
                     "fates": {name: count for name, count in decided.objects.items() if count},
                 }
@@ -240,9 +241,13 @@ def _table(
     return StoredTable(manifest, store)
 
 
-def _cpu() -> float:
-    """Return the CPU seconds of this process and its descendants."""
-    return sum(cpu_seconds(pid) for pid in _family(os.getpid()))
+def _cpu(name: str = "") -> float:
+    """Return the CPU seconds of this process and its descendants, or of those of one name."""
+    return sum(
+        cpu_seconds(pid)
+        for pid in _family(os.getpid())
+        if not name or Path(f"/proc/{pid}/comm").read_text().strip() == name
+    )
 
 
 def _family(pid: int) -> Iterator[int]:

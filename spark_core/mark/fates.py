@@ -61,6 +61,12 @@ from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
 
 
+# What is read a second time of the objects that nothing refers to.
+_READ_AGAIN = columns_of(
+    schemas.NAMESPACE_SLICES, "slice", "address", "size_bytes", "last_modified", "checksum"
+)
+
+
 @dataclass(frozen=True)
 class Words:
     """Why an object may go: words for the report, never part of the decision.
@@ -311,7 +317,7 @@ def _read_again(
     sent = sent.combine_chunks()
     at, hashes = (numbers_of(sent[name]) for name in ("row", "address_hash"))
     begin = seen = 0
-    for batch in reading.read_part(orders.store, schemas.NAMESPACE_SLICES, part):
+    for batch in reading.read_part(orders.store, _READ_AGAIN, part):
         end = int(np.searchsorted(at, begin + batch.num_rows))
         wanted = slice(seen, end)
         taken = batch.take(pa.array(at[wanted] - begin))
