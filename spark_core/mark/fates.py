@@ -60,7 +60,6 @@ from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, number
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
 
-
 # What is read a second time of the objects that nothing refers to.
 _READ_AGAIN = columns_of(
     schemas.NAMESPACE_SLICES, "slice", "address", "size_bytes", "last_modified", "checksum"
