@@ -28,11 +28,12 @@ def refusing(code):
     return refuse
 
 
-def said(capsys, code=1):
-    """The one line that a command left on standard error."""
+def said(capsys):
+    """The one line of an error that a command left on standard error."""
     shown = capsys.readouterr().err
     assert "Traceback" not in shown
-    (line,) = shown.splitlines()
+    # Another one names Spark's log, where something ran on Spark in this process before.
+    (line,) = [line for line in shown.splitlines() if line.startswith("lakegc: ")]
     return line
 
 

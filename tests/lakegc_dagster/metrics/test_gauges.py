@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_file
+from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_metrics
 from lakegc_dagster.metrics.open_metrics import Gauge, exposition
 from lakegc_dagster.overview import Past
 from spark_core.errors import LakegcError, SettingsError, TransientError
@@ -161,7 +161,7 @@ def test_a_gauge_without_values_is_left_out():
 
 def test_the_file_is_replaced_in_one_step_and_everybody_may_read_it(tmp_path, monkeypatch):
     path = tmp_path / "metrics" / "lakegc.prom"
-    write_file(path, "old\n")
+    write_metrics(path, "old\n")
     seen = []
     replace = type(path).replace
 
@@ -170,7 +170,7 @@ def test_the_file_is_replaced_in_one_step_and_everybody_may_read_it(tmp_path, mo
         return replace(beside, target)
 
     monkeypatch.setattr(type(path), "replace", look)
-    write_file(path, "new\n")
+    write_metrics(path, "new\n")
     assert [(new, old) for new, old, _ in seen] == [("new\n", "old\n")]
     assert seen[0][2] != ".prom"
     assert path.read_text() == "new\n"
@@ -181,7 +181,7 @@ def test_the_file_is_replaced_in_one_step_and_everybody_may_read_it(tmp_path, mo
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"the metrics file .*x\.prom cannot be written"):
-        write_file(tmp_path / "file" / "x.prom", "")
+        write_metrics(tmp_path / "file" / "x.prom", "")
 
 
 def test_the_gateway_gets_the_whole_text_under_the_job(gateway, tmp_path):
