@@ -19,7 +19,10 @@ from spark_core.report.past_runs import PastRun, past_runs
 from spark_core.report.status import RepositoryStatus, status_of
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings import Settings
-from spark_core.settings.collected_repositories import collected_repositories
+from spark_core.settings.collected_repositories import (
+    chosen_repositories,
+    collected_repositories,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def overview(
 
     Args:
         settings: The settings.
-        repositories: Repository names; those that the settings collect when empty.
+        repositories: Names or patterns; those that the settings collect when empty.
         clock: Tells the time; the machine's when None.
         newest: Only so many of the newest runs of each.
 
@@ -64,9 +67,11 @@ def overview(
     clock = clock or SystemClock()
     environment = build_resources(Wiring(settings, clock=clock))["runs"].environment
     pause = longest_pause(settings.schedule)
-    chosen = repositories or collected_repositories(settings, environment.server)
-    for repository_id in chosen:
-        settings.repository(repository_id)
+    chosen = (
+        chosen_repositories(settings, repositories, environment.server)
+        if repositories
+        else collected_repositories(settings, environment.server)
+    )
     for repository_id in chosen:
         options = settings.run_options(repository_id)
         now = clock.now()

@@ -204,8 +204,26 @@ def sentences(*parts: str) -> str:
     )
 
 
+# Exit codes of commands. The larger one is that of a command over several repositories: from
+# `WRONG_SETTINGS` on a person must look, and after `FAILED` alone it may be tried again.
+FAILED = 1
+WRONG_SETTINGS = 2
+REFUSED = 3
+INTERRUPTED = 130
+
+
 def kind_of(error: LakegcError) -> Literal["settings", "refused", "failed"]:
     """Return the word with which a command shows an error."""
     if isinstance(error, SettingsError):
         return "settings"
     return "refused" if isinstance(error, RefusedError) else "failed"
+
+
+def exit_code(error: LakegcError) -> int:
+    """Return the exit code of a command that an error ended.
+
+    Examples:
+        >>> exit_code(TransientError()), exit_code(SettingsError()), exit_code(UnsafePlanError())
+        (1, 2, 3)
+    """
+    return {"settings": WRONG_SETTINGS, "refused": REFUSED, "failed": FAILED}[kind_of(error)]

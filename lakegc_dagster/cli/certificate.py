@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
 from lakegc_dagster.whole_file import require_place, write_file
+from spark_core.errors import FAILED
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:

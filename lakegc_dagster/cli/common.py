@@ -16,16 +16,18 @@ import click
 from lakegc_dagster.foreign_errors import in_a_sentence
 from lakegc_dagster.spark_output import OUTPUT
 from lakegc_dagster.terminal import lost_output, show_any_letter
-from spark_core.errors import LakegcError, RefusedError, SettingsError
+from spark_core.errors import (
+    INTERRUPTED,
+    LakegcError,
+    RefusedError,
+    SettingsError,
+    exit_code,
+)
 from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
     from spark_core.settings import Settings
-
-FAILED = 1
-WRONG_SETTINGS = 2
-INTERRUPTED = 130
 
 # What is true of a command that Ctrl-C ended; every other one only reads.
 INTERRUPTED_WORDS = {
@@ -180,11 +182,6 @@ def _after_interrupt() -> str:
     context = click.get_current_context(silent=True)
     path = "" if context is None else context.command_path.partition(" ")[2]
     return INTERRUPTED_WORDS.get(path, "it only reads, and changed nothing")
-
-
-def exit_code(error: LakegcError | None) -> int:
-    """Return the exit code of an error."""
-    return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 
 def unforeseen(message: str | None, log: Path, state: str | None = None) -> LakegcError:

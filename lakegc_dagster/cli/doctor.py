@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.cli.common import (
-    FAILED,
-    WRONG_SETTINGS,
     command_body,
     read_settings,
 )
+from spark_core.errors import FAILED, WRONG_SETTINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +64,7 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
     shown = console.console()
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        chosen = chosen_repositories(settings, repositories)
+        chosen = chosen_repositories(settings, repositories, are_known=False)
         examined = {}
         for repository_id in chosen:
             examined[repository_id] = _examined(

@@ -1,6 +1,6 @@
 """The commands of `lakegc`; heavy libraries are imported only by the commands that need them.
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong settings or usage, 130 ended by Ctrl-C.
+Exit codes: 0 done, 1 failed, 2 wrong settings or usage, 3 refused, 130 ended by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from lakegc_dagster.cli.certificate import certificate, verify
 from lakegc_dagster.cli.common import (
     RunKeyType,
     command_body,
-    exit_code,
     guarded,
     output_options,
     read_settings,
@@ -40,7 +39,7 @@ from lakegc_dagster.cli.runs import Ended, closing_table, runs, show_price, show
 from lakegc_dagster.cli.what_if import what_if
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core import __version__, lakegc_keys
-from spark_core.errors import SettingsError
+from spark_core.errors import SettingsError, exit_code
 from spark_core.plain_text import visible
 
 # The objects of imported libraries stay. With Python's default of 700, a quarter of their import

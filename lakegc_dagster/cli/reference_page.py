@@ -24,9 +24,13 @@ Dagster home, so each shows the runs of the other ([Dagster](dagster.md)).
 | exit code | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | refused or failed |
+| 1 | failed: something was not there, or not done in full; trying again may help |
 | 2 | the settings or the command line are wrong |
+| 3 | refused: a check or a doubt stopped it; a person must look |
 | 130 | ended by Ctrl-C |
+
+A command over several repositories goes on after each, and ends with the largest of their codes: 1
+says that no person is needed, 2 and 3 that one is.
 
 All commands have `-h`, `--help` and `--debug`, which shows the traceback of an error. All but
 `demo` and `warm-up` have `--config FILE`: the settings file; else `LAKEGC_CONFIG`, else

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.cli.common import (
-    FAILED,
     RepositoryType,
     RunKeyType,
     command_body,
     take_over_option,
 )
 from lakegc_dagster.cli.holds import open_now, who
+from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.cli.common import (
-    FAILED,
     RunKeyType,
     command_body,
     read_settings,
     take_over_option,
 )
+from spark_core.errors import FAILED
 from spark_core.plain_text import bytes_text
 
 if TYPE_CHECKING:

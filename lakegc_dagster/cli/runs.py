@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli.common import FAILED, command_body, read_settings
-from spark_core.errors import LakegcError, RefusedError
+from lakegc_dagster.cli.common import command_body, read_settings
+from spark_core.errors import FAILED, LakegcError, RefusedError
 from spark_core.plain_text import bytes_text, money_text
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ no Dagster is. The settings file, the tables, the checks and the exit codes are 
 - `arguments`: the command line
 - `work`: the commands
 - `showing`: what they print
-- `ending`: errors, and the exit codes
+- `ending`: errors
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 from collections.abc import Sequence
 
 from spark_core.command.arguments import parser
-from spark_core.command.ending import INTERRUPTED, exit_code, show_error
-from spark_core.errors import LakegcError
+from spark_core.command.ending import show_error
+from spark_core.errors import INTERRUPTED, LakegcError, exit_code
 
 _AFTER_INTERRUPT = (
     "a mark that did not end is made anew by the next run; a sweep that began goes on from its "
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the program's name; those of this process when None.
 
     Returns:
-        0 done, 1 refused or failed, 2 wrong settings, 130 ended by Ctrl-C. Wrong usage exits with 2
+        0 done, 1 failed, 2 wrong settings, 3 refused, 130 ended by Ctrl-C. Wrong usage exits with 2
         by itself.
     """
     asked = parser().parse_args(arguments)

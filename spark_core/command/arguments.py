@@ -21,7 +21,8 @@ examples:
   python -m spark_core sweep my-repo --run 2026-11-20T02-00-00Z
   python -m spark_core report my-repo --json
 
-exit codes: 0 done, 1 refused or failed, 2 wrong settings or usage, 130 ended by Ctrl-C
+exit codes: 0 done, 1 failed: try again, 2 wrong settings or usage, 3 refused: a person must look,
+130 ended by Ctrl-C; of several repositories the largest
 """
 
 

@@ -1,21 +1,12 @@
-"""How a command ends: its exit code, and the line of the log that says why."""
+"""How a command ends: the line of the log that says why."""
 
 from __future__ import annotations
 
 import sys
 
-from spark_core.errors import LakegcError, SettingsError, kind_of
+from spark_core.errors import LakegcError, kind_of
 from spark_core.phases import ended_a_command
 from spark_core.plain_text import visible
-
-FAILED = 1
-WRONG_SETTINGS = 2
-INTERRUPTED = 130
-
-
-def exit_code(error: LakegcError) -> int:
-    """Return the exit code of an error."""
-    return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 
 def show_error(error: LakegcError) -> None:

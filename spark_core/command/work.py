@@ -6,7 +6,7 @@ from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_core.errors import LakegcError, SettingsError
+from spark_core.errors import LakegcError, SettingsError, exit_code
 from spark_core.extras import require
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, phase
@@ -62,13 +62,14 @@ def report(asked: Namespace) -> int:
 
 def doctor(asked: Namespace) -> int:
     """Check everything that a run needs, and say how to fix what is not in order."""
-    from spark_core.command.ending import FAILED, WRONG_SETTINGS
     from spark_core.command.showing import show_finding, write
+    from spark_core.errors import FAILED, WRONG_SETTINGS
+    from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.examined import SETTINGS, examined
 
     settings = _settings(asked)
     code = 0
-    for repository_id in _chosen(settings, asked):
+    for repository_id in chosen_repositories(settings, asked.repositories, are_known=False):
         write(repository_id)
         for finding in examined(settings, repository_id):
             show_finding(finding)
@@ -85,7 +86,7 @@ def _each(asked: Namespace, *, marks: bool, sweeps: bool | None) -> int:
         marks: Make marks.
         sweeps: Sweep them; None where each repository's mode says it.
     """
-    from spark_core.command.ending import exit_code, show_error
+    from spark_core.command.ending import show_error
     from spark_core.settings.environment import require_spark
     from spark_core.spark.session import default_master
 

@@ -161,6 +161,11 @@ class Settings(Section):
             SettingsError: If the repository is not in the settings, or two patterns match it, or it
                 may not have its mode.
         """
+        if patterns.is_pattern(repository_id):
+            raise SettingsError(
+                f"{repository_id} is a pattern, and one repository is wanted",
+                "Name one that it matches.",
+            )
         own = self._own(repository_id)
         if own is None:
             known = ", ".join(self.repositories) or "none"

@@ -34,6 +34,16 @@ def matching(repository_id: str, patterns: Sequence[str], where: str) -> str | N
     return found[0] if found else None
 
 
+def all_matching(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the names that a pattern matches, in their order.
+
+    Examples:
+        >>> all_matching("team-*", ["team-b", "other", "team-a"])
+        ['team-b', 'team-a']
+    """
+    return [name for name in names if matches(pattern, name, Syntax())]
+
+
 def resolved(
     names: Sequence[str], patterns: Sequence[str], on_server: Sequence[str], where: str
 ) -> tuple[str, ...]:

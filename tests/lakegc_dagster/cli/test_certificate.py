@@ -247,7 +247,7 @@ def test_of_a_larger_run_some_objects_are_looked_for_once_more(place, monkeypatc
 def test_more_objects_than_the_driver_holds_are_refused(place, monkeypatch):
     monkeypatch.setattr(under_prefix, "MOST_OBJECTS", 2)
     answer, made = place.certify("--path", "features/")
-    assert (answer.exit_code, made) == (1, None)
+    assert (answer.exit_code, made) == (3, None)
     assert "Name a longer prefix" in answer.stderr
 
 
@@ -381,7 +381,7 @@ def test_a_field_that_is_there_twice_is_refused(place):
     for name in ("statement", "x\\n\\u001b[2Jx"):
         file.write_text(f'{{"{name}": 1, "{name}": 2, ' + json.dumps(made).removeprefix("{"))
         answer = place.lakegc("verify", str(file))
-        assert answer.exit_code == 1
+        assert answer.exit_code == 3
         words = name.replace("u001b", "x1b")
         told = f"is not a certificate of lakegc: it has the field `{words}` twice"
         assert told in answer.stderr
@@ -461,7 +461,7 @@ def test_what_only_the_store_can_tell_is_compared_with_it(place):
 
 def test_what_is_no_certificate_or_no_key_is_named(place, tmp_path, keys):
     answer = place.verify({"kind": "letter"})
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "is not a certificate of lakegc" in answer.stderr
     later = place.verify({"kind": seal_and_signature.KIND, "format": 9})
     assert "in format 9, this lakegc reads 1" in later.stderr

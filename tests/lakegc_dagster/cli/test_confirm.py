@@ -49,7 +49,7 @@ def marked(tmp_path_factory):
 def test_a_check_that_nobody_may_confirm_is_refused(marked):
     run, _, lakegc = marked
     answer = lakegc("confirm", "repo", "clocks_agree", "--run", str(run.key))
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "clocks_agree is not a check that can be confirmed" in answer.stderr
 
 

@@ -7,12 +7,19 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.common import INTERRUPTED_WORDS, exit_code, unforeseen
+from lakegc_dagster.cli.common import INTERRUPTED_WORDS, unforeseen
 from lakegc_dagster.cli.doctor import _collapsed
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.cli.restore import _causes
 from spark_core.doctor import Finding
-from spark_core.errors import DeletionFailedError, LakegcError, SettingsError, VerdictError
+from spark_core.errors import (
+    DeletionFailedError,
+    LakegcError,
+    SettingsError,
+    TransientError,
+    VerdictError,
+    exit_code,
+)
 from spark_core.storage.undelete import UndeleteOutcome
 from spark_core.undo.restore import Restored
 
@@ -196,10 +203,10 @@ def test_without_any_java_on_the_path_it_says_how_to_get_one(lakegc, monkeypatch
     ("error", "code"),
     [
         (SettingsError(""), 2),
-        (VerdictError(""), 1),
+        (VerdictError(""), 3),
         (DeletionFailedError(""), 1),
         (LakegcError(""), 1),
-        (None, 1),
+        (TransientError(""), 1),
     ],
 )
 def test_exit_codes_tell_settings_from_refusals(error, code):

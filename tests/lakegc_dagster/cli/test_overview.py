@@ -59,7 +59,7 @@ def place(spark, tmp_path_factory):
 
 
 def test_a_run_over_what_patterns_match_ends_with_one_table(place):
-    assert place.ran.exit_code == 1, place.ran.output
+    assert place.ran.exit_code == 3, place.ran.output
     last = place.ran.stdout.strip().splitlines()[-4:]
     assert last[0].strip() == "All 2 repositories"
     assert re.match(r"team-b +swept, so many deleted +[1-9]", last[2])
@@ -157,3 +157,17 @@ def test_a_pattern_that_matches_nothing_is_refused(place, tmp_path):
     answer = place.lakegc("run", LAKEGC_CONFIG=str(config))
     assert answer.exit_code == 2
     assert "no repository of the server matches nobody-*" in answer.stderr
+
+
+def test_a_pattern_on_the_command_line_stands_for_what_the_settings_collect(place):
+    answer = place.lakegc("status", "team-?", "--json")
+    assert answer.exit_code in {0, 1}, answer.output
+    assert "team-b" in json.loads(answer.stdout)
+
+
+@pytest.mark.parametrize("command", ["run", "mark", "status", "runs", "doctor"])
+def test_one_that_matches_nothing_of_them_starts_nothing(place, command):
+    answer = place.lakegc(command, "taem-*")
+    assert answer.exit_code == 2
+    assert "the pattern taem-* matches no repository that" in answer.stderr
+    assert not answer.stdout

@@ -193,5 +193,5 @@ class TestDeepNesting:
         head = '{"kind": "lakegc certificate", "format": 1, "gone": '
         file.write_text(head + "[" * depth + "]" * depth + "}")
         answer = lakegc("verify", str(file))
-        assert answer.exit_code == 1
+        assert answer.exit_code == 3
         assert f"{file} is not a certificate of lakegc" in answer.stderr

@@ -79,7 +79,7 @@ def test_entries_are_shown_confirmed_removed_and_brought_back(place):
     assert "rule 1 keeps 1 too young" in looked.stdout
     assert f"Nothing was changed. The policy is version 1, digest {digest}." in looked.stdout
     refused = place.retention("remove", place.name)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 3
     assert f"lakegc retention confirm {place.name} {digest[:12]}" in refused.stderr
     confirmed = place.retention("confirm", place.name, digest[:12])
     assert confirmed.exit_code == 0, confirmed.output

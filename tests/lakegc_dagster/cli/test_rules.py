@@ -106,7 +106,7 @@ def test_a_repository_that_does_not_exist_is_named(rules, words):
 
 def test_a_read_only_repository_says_so(rules):
     answer = rules("set", "frozen", "--default", "1")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "read-only" in answer.stderr
 
 

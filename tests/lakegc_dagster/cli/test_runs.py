@@ -76,7 +76,7 @@ def key(marked):
 
 
 def test_one_refusal_fails_the_command_and_keeps_nobody_from_their_turn(marked, key):
-    assert marked.exit_code == 1
+    assert marked.exit_code == 3
     assert "lakegc: refused: repository frozen is read-only" in marked.stderr
     assert "Traceback" not in marked.output
     assert re.findall(r"^mark (\w+), run (\S+)$", marked.stdout, re.MULTILINE) == [
@@ -133,7 +133,7 @@ def test_the_report_leads_on_to_the_sweep_where_the_mode_allows_it(place, key):
 
 def test_a_sweep_that_the_mode_forbids_is_refused(place, key):
     answer = place.lakegc("sweep", "repo", "--run", key)
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "deleting is switched off for repo" in answer.stderr
     assert place.objects() == {file.address for file in place.story.files}
 
@@ -152,7 +152,7 @@ def test_a_sweep_deletes_what_its_mark_names_and_a_second_one_is_refused(place, 
     assert place.objects() == {file.address for file in place.story.kept}
     assert re.search(rf"deleted +{len(place.story.deleted)} ", answer.stdout)
     again = place.lakegc("sweep", "repo", "--run", key, **SWEEP)
-    assert again.exit_code == 1
+    assert again.exit_code == 3
     assert "was swept at" in again.stderr
 
 
@@ -166,7 +166,7 @@ def test_a_repository_that_the_server_does_not_have_is_named(place):
 def test_a_run_key_in_the_future_is_refused(place):
     later = RunKey.at(datetime.now(UTC) + timedelta(hours=1))
     answer = place.lakegc("mark", "repo", "--run", str(later))
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert f"run key {later} lies in the future" in answer.stderr
 
 

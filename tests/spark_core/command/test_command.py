@@ -79,7 +79,7 @@ def test_a_mark_deletes_nothing_and_a_sweep_of_it_deletes_once(place, capsys):
     assert place.gone == GONE
     assert "What the sweep did" in capsys.readouterr().out
 
-    assert place.command("sweep", "repo", "--run", key) == 1
+    assert place.command("sweep", "repo", "--run", key) == 3
     refused = capsys.readouterr().err
     assert refused.startswith("lakegc: refused: ")
     assert place.sandbox.secret_access_key not in marked + refused
@@ -98,7 +98,7 @@ def test_a_run_sweeps_where_the_mode_says_so(place, capsys):
 
 def test_the_mode_is_asked_before_a_mark_is_made_to_be_swept(place, capsys):
     place.config.write_text(place.config.read_text().replace('mode = "sweep"', 'mode = "mark"'))
-    assert place.command("sweep", "repo", "--reference-mark", "ft6s0e1ksdufuaulm34g") == 1
+    assert place.command("sweep", "repo", "--reference-mark", "ft6s0e1ksdufuaulm34g") == 3
     said = capsys.readouterr()
     assert "namespace_slices" not in said.out
     assert said.err.endswith("Nothing of repo was deleted.\n")
