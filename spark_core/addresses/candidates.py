@@ -38,7 +38,6 @@ STRANGER = "stranger"
 INHERITED = "inherited"
 
 STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
-_STANDINGS = pa.array(STANDINGS)
 _CANDIDATE, _YOUNG, _INHERITED = map(STANDINGS.index, (CANDIDATE, YOUNG, INHERITED))
 
 _UPLOAD = rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$"
@@ -125,7 +124,7 @@ def standings(
     places = np.where(
         is_young, _YOUNG, np.where(is_older & (limits.inherited == "keep"), _INHERITED, _CANDIDATE)
     )
-    usual = _STANDINGS.take(pa.array(places))
+    usual = pa.array(STANDINGS).take(pa.array(places))
     return fill_others(is_usual, usual, partial(_by_form, limits), addresses, modified)
 
 
