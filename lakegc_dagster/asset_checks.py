@@ -16,6 +16,7 @@ from lakegc_dagster.failures import failure_of, refusal_of
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key, repository_run
+from lakegc_dagster.repeats import repeated_assets
 from lakegc_dagster.resources import Runs
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
@@ -35,7 +36,7 @@ def asset_of(table: str) -> str:
     return VERDICT if table == tables.EXPIRED_ADDRESSES.name else table
 
 
-def as_dagster(result: CheckResult, names: Names) -> dg.AssetCheckResult:
+def as_dagster(result: CheckResult, names: Names, *, blocks: bool = True) -> dg.AssetCheckResult:
     """Show a result: the sentence, the figures behind it, its limit, and what lifts it.
 
     The result does not say what was deleted: a check may be executed again long after the sweep.
@@ -43,12 +44,13 @@ def as_dagster(result: CheckResult, names: Names) -> dg.AssetCheckResult:
     Args:
         result: The result.
         names: Those of the collector whose check it is.
+        blocks: Whether it may stop its run; one of a closed run may not.
     """
     limits = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
         passed=result.passed,
         severity=dg.AssetCheckSeverity.ERROR
-        if result.name not in guards.ADVISORY
+        if blocks and result.name not in guards.ADVISORY
         else dg.AssetCheckSeverity.WARN,
         asset_key=names.key(asset_of(result.table)),
         check_name=result.name,
@@ -102,10 +104,17 @@ def _checks_on(names: Names, spec: TableSpec) -> dg.AssetChecksDefinition:
     asset = asset_of(spec.name)
 
     def check(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
+        repeated = repeated_assets(context).get(asset)
         with runs.opened(context.partition_key, asset) as run:
-            results = engine.judging.judge(run, spec)
+            if repeated is None:
+                results = engine.judging.judge(run, spec)
+            else:
+                results = engine.repeats.results(run, spec, repeated)
         runs.observer.checked(results)
-        yield from _shown(context.partition_key, results, names)
+        if repeated is None:
+            yield from _shown(context.partition_key, results, names)
+        else:
+            yield from (as_dagster(each, names, blocks=False) for each in results)
 
     return dg.multi_asset_check(
         name=names.named(f"check_{asset}"),

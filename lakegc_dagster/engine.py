@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_core import explain, judging, lakefs, mark, report, sweep
+    from spark_core import explain, judging, lakefs, repeats, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
-    from spark_core.policies import expirations as policies
     from spark_core.upkeep import prune_own_tables as prune
 
 __all__ = [
@@ -21,9 +20,8 @@ __all__ = [
     "explain",
     "judging",
     "lakefs",
-    "mark",
-    "policies",
     "prune",
+    "repeats",
     "report",
     "sweep",
     "verdict",
@@ -31,7 +29,6 @@ __all__ = [
 
 _ROOMS = {
     "collect": "spark_core.mark_and_sweep",
-    "policies": "spark_core.policies.expirations",
     "prune": "spark_core.upkeep.prune_own_tables",
     "verdict": "spark_core.checks.verdict",
 }

@@ -71,6 +71,11 @@ def of_house_keeping(words: str) -> Metadata:
     return {"headline": _words(*map(_sentence, words.split("; ")))}
 
 
+def of_not_swept(why: str) -> Metadata:
+    """Say why a sweep was not begun."""
+    return {"headline": _words(_sentence(why))}
+
+
 def of_policy(found: Sequence[CheckResult], facts: Mapping[str, Any]) -> Metadata:
     """Say what the retention policy names, as its checks have it, with the counters below.
 

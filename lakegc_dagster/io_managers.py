@@ -1,16 +1,22 @@
 """Store a draft in the repository's own store and read it back, with its figures as metadata."""
 
+from typing import TYPE_CHECKING
+
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.headlines import of_stored
+from lakegc_dagster.headlines import of_not_swept, of_stored
 from lakegc_dagster.metadata import above, manifest_metadata, work_metadata
 from lakegc_dagster.names import Names, asset_name
+from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run.local_path import page_after, page_to_open
+
+if TYPE_CHECKING:
+    from spark_core.repeats import NotSwept
 
 
 class TableIOManager(dg.IOManager):
@@ -23,8 +29,14 @@ class TableIOManager(dg.IOManager):
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
-    def handle_output(self, context: dg.OutputContext, obj: Draft | StoredTable) -> None:
+    def handle_output(
+        self, context: dg.OutputContext, obj: "Draft | StoredTable | NotSwept"
+    ) -> None:
         """Store a table; a source is read now, and a stored table is left as it is."""
+        repeats = engine.repeats
+        if isinstance(obj, repeats.NotSwept):
+            context.add_output_metadata({**repeated_metadata(obj.why), **of_not_swept(obj.why)})
+            return
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
@@ -37,7 +49,8 @@ class TableIOManager(dg.IOManager):
                 "server_calls_so_far": dg.MetadataValue.int(run.server.requests.total()),
             }
         worked = work_metadata(self._runs.work_of(context.partition_key, spec.name))
-        context.add_output_metadata(above(asked, {**worked, **counters}))
+        again = repeated_metadata(repeats.words_of(obj))
+        context.add_output_metadata({**again, **above(asked, {**worked, **counters})})
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""

@@ -56,11 +56,12 @@ _REPOSITORY = "__repository__"
 # The tags of a run, as Dagster stores and shows them.
 _LABEL = ".dagster/repository"
 _SENSOR = "dagster/sensor_name"
+_BACKFILL = "dagster/backfill"
 _STARTED_BY_DAGSTER = frozenset(
     {
         "dagster/schedule_name",
         _SENSOR,
-        "dagster/backfill",
+        _BACKFILL,
         "dagster/auto_materialize",
         "dagster/from_automation_condition",
     }
@@ -79,6 +80,11 @@ def started_by_a_person(tags: Mapping[str, str], requests: str = REQUESTED_RUNS)
     if tags.get(_SENSOR) == requests:
         return True
     return not _STARTED_BY_DAGSTER & tags.keys()
+
+
+def is_of_a_backfill(tags: Mapping[str, str]) -> bool:
+    """Say whether a run is one of a backfill, by its tags."""
+    return _BACKFILL in tags
 
 
 @contextmanager

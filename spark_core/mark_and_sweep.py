@@ -164,8 +164,8 @@ def delete(run: Run, tell: sweeping.OnProgress, *, again: bool = False) -> Draft
     Args:
         run: The run.
         tell: Called with the progress.
-        again: Whether this process tried before and waited. A finished sweep that is stored by now
-            is then the result.
+        again: Whether it may have been swept before. The stored report of a finished sweep is then
+            the result.
 
     Returns:
         The deletion report, as a draft for `keep`. It is the stored one if another process, or this
@@ -193,17 +193,18 @@ def keep(run: Run, made: Draft | StoredTable) -> tuple[StoredTable, Mapping[str,
 
     Args:
         run: The run.
-        made: The table; a stored one stays as it is.
+        made: The table; a stored one stays as it is, and so does its page.
 
     Returns:
         The table; and, for a sweep, the facts of `report.make`, which say where the page lies.
     """
     if isinstance(made, StoredTable):
-        stored = made
-    else:
-        stored = _keep_sweep(run, made) if made.spec is tables.DELETION_REPORT else run.keep(made)
-    swept = stored.manifest.table == tables.DELETION_REPORT.name
-    return stored, report.make(run, just_swept=True)[0] if swept else {}
+        swept = made.manifest.table == tables.DELETION_REPORT.name
+        return made, report.as_stored(run, swept=True)[1] if swept else {}
+    if made.spec is not tables.DELETION_REPORT:
+        return run.keep(made), {}
+    stored = _keep_sweep(run, made)
+    return stored, report.make(run, just_swept=True)[0]
 
 
 def _keep_sweep(run: Run, draft: Draft) -> StoredTable:

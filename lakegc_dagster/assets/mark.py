@@ -3,7 +3,7 @@
 The order comes from the table specs; `spark_core.mark_and_sweep` uses the same.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 
@@ -11,75 +11,75 @@ from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared, table_asset
 from lakegc_dagster.headlines import of_verdict
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
+from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import ListingConfig, MarkConfig
 from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
-from spark_core.records.writing import Draft
 from spark_core.run.local_path import page_to_open
 
 VERDICT = "verdict"
+# A `Draft`, or the `StoredTable` of a closed run; Dagster takes no union.
+Made: TypeAlias = Any
 
 
 @table_asset(tables.NAMESPACE_SLICES, "mark")
-def namespace_slices(context: dg.AssetExecutionContext, config: ListingConfig, runs: Runs) -> Draft:
+def namespace_slices(context: dg.AssetExecutionContext, config: ListingConfig, runs: Runs) -> Made:
     """Every object under `data/` of the storage namespace, with size and age, slice by slice.
 
     An optimized run takes the objects of closed slices from the index.
     """
     with runs.making(context.partition_key, tables.NAMESPACE_SLICES, config) as run:
-        return engine.mark.make(run, tables.NAMESPACE_SLICES, {})
+        return engine.repeats.make(run, tables.NAMESPACE_SLICES, {})
 
 
 @table_asset(tables.UNCOMMITTED_ADDRESSES, "mark", "lakefs")
 def uncommitted_addresses(
     context: dg.AssetExecutionContext, runs: Runs, **parents: StoredTable
-) -> Draft:
+) -> Made:
     """Every staged object, read completely before any commit is looked at.
 
     References only move from staged to committed, so an entry that is committed meanwhile is found
     there.
     """
     with runs.making(context.partition_key, tables.UNCOMMITTED_ADDRESSES) as run:
-        return engine.mark.make(run, tables.UNCOMMITTED_ADDRESSES, parents)
+        return engine.repeats.make(run, tables.UNCOMMITTED_ADDRESSES, parents)
 
 
 @table_asset(tables.RETAINED_COMMITS, "mark", "lakefs")
-def retained_commits(
-    context: dg.AssetExecutionContext, runs: Runs, **parents: StoredTable
-) -> Draft:
+def retained_commits(context: dg.AssetExecutionContext, runs: Runs, **parents: StoredTable) -> Made:
     """Every commit that keeps its objects, and why.
 
     It is the union of the server's list and lakegc's own reading of the rules.
     """
     with runs.making(context.partition_key, tables.RETAINED_COMMITS) as run:
-        return engine.mark.make(run, tables.RETAINED_COMMITS, parents)
+        return engine.repeats.make(run, tables.RETAINED_COMMITS, parents)
 
 
 @table_asset(tables.COMMITTED_ADDRESSES, "mark", "lakefs")
 def committed_addresses(
     context: dg.AssetExecutionContext, runs: Runs, **parents: StoredTable
-) -> Draft:
+) -> Made:
     """Every address that a retained commit reaches.
 
     The addresses are read from lakeFS's own tables, each range once.
     """
     with runs.making(context.partition_key, tables.COMMITTED_ADDRESSES) as run:
-        return engine.mark.make(run, tables.COMMITTED_ADDRESSES, parents)
+        return engine.repeats.make(run, tables.COMMITTED_ADDRESSES, parents)
 
 
 @table_asset(tables.EXPIRED_ADDRESSES, "mark", after=[tables.POLICY_EXPIRATIONS.name])
 def expired_addresses(
     context: dg.AssetExecutionContext, config: MarkConfig, runs: Runs, **parents: StoredTable
-) -> Draft:
+) -> Made:
     """The objects that may go and why.
 
     They are the listed objects that are old enough and neither committed, staged nor held, and what
     the repository's retention policy lets go.
     """
     with runs.making(context.partition_key, tables.EXPIRED_ADDRESSES, config) as run:
-        return engine.mark.make(run, tables.EXPIRED_ADDRESSES, parents)
+        return engine.repeats.make(run, tables.EXPIRED_ADDRESSES, parents)
 
 
 @declared(
@@ -99,10 +99,10 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     Dagster needs only this asset before a sweep; the sweep itself checks again.
     """
     with runs.opened(context.partition_key, VERDICT) as run:
-        concluded = engine.collect.conclude(run)
+        concluded, repeated = engine.repeats.conclude(run, again=context.retry_number > 0)
         runs.observer.concluded(run, concluded.report)
         page = page_to_open(run, concluded.page)
         headline = of_verdict(concluded.report, run.options.price_per_gb_month, page)
         told = above(headline, counters_metadata(concluded.facts))
     worked = work_metadata(runs.work_of(context.partition_key, VERDICT))
-    return dg.MaterializeResult(metadata={**told, **worked})
+    return dg.MaterializeResult(metadata={**repeated_metadata(repeated), **told, **worked})

@@ -6,6 +6,7 @@ from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.headlines import of_policy
 from lakegc_dagster.metadata import table_metadata, work_metadata
+from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
 from spark_core.records import tables
@@ -30,10 +31,11 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     waits is shown as a warning of the run and in the metadata.
     """
     with runs.opened(context.partition_key, _NAME) as run:
-        facts = engine.policies.store_if_asked(run)
+        facts, repeated = engine.repeats.policy_facts(run)
         found = check_policy(run, facts)
     for result in found:
         if not result.passed:
             context.log.warning(result.summary)
     worked = work_metadata(runs.work_of(context.partition_key, _NAME))
-    return dg.MaterializeResult(metadata={**of_policy(found, facts), **worked})
+    shown = {**repeated_metadata(repeated), **of_policy(found, facts), **worked}
+    return dg.MaterializeResult(metadata=shown)

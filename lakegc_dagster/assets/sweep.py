@@ -7,6 +7,7 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import table_asset
 from lakegc_dagster.assets.mark import VERDICT
+from lakegc_dagster.repeats import is_at_rest
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import SweepConfig
 from spark_core.records import tables
@@ -23,7 +24,7 @@ def deletion_report(
 ) -> Any:  # Dagster takes no union
     """Deletes the expired addresses of a mark whose stored verdict passed.
 
-    It says what happened to each object.
+    It says what happened to each object. A backfill begins no sweep.
     """
 
     def tell(progress: "Progress") -> None:
@@ -31,4 +32,4 @@ def deletion_report(
         runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
     with runs.making(context.partition_key, tables.DELETION_REPORT, config) as run:
-        return engine.collect.delete(run, tell, again=context.retry_number > 0)
+        return engine.repeats.delete(run, tell, may_begin=not is_at_rest(context))

@@ -13,6 +13,7 @@ from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_house_keeping
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.partitions import forget_runs
+from lakegc_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig
 from spark_core.records.tables import DELETION_REPORT
@@ -32,6 +33,13 @@ def house_keeping(
 
     It does so only after a run that did its work.
     """
+    if is_at_rest(context):
+        return dg.MaterializeResult(
+            metadata={
+                **repeated_metadata(engine.repeats.AT_REST),
+                **of_house_keeping(engine.repeats.AT_REST),
+            }
+        )
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
         house = engine.prune.after_run(run)
         keep = runs.longest_kept(run.options.keep_runs)

@@ -9,6 +9,7 @@ from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_what_if
 from lakegc_dagster.metadata import page_metadata, work_metadata
+from lakegc_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.run.local_path import page_to_open
 
@@ -22,6 +23,8 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     It costs about as much as a mark, so no nightly job makes it. The page of the run shows
     the curve from then on.
     """
+    if is_at_rest(context):
+        return dg.MaterializeResult(metadata=repeated_metadata(engine.repeats.AT_REST))
     with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)

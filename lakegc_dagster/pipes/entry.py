@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dagster_pipes import (
     PipesCliArgsParamsLoader,
@@ -32,8 +32,8 @@ from dagster_pipes import (
     open_dagster_pipes,
 )
 
-from spark_core import lakegc_keys, mark
 from spark_core import mark_and_sweep as collect
+from spark_core import repeats
 from spark_core.checks.policies import check_policy
 from spark_core.errors import LakegcError
 from spark_core.judging import judge
@@ -45,10 +45,11 @@ from spark_core.phases import (
     SWEEP_STANDS,
     phase,
 )
-from spark_core.policies import expirations as policies
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest
+from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
+from spark_core.records.writing import Draft
 from spark_core.run import Run, open_run
 from spark_core.run.local_path import page_after, page_to_open
 from spark_core.settings import Settings
@@ -81,6 +82,8 @@ ASSETS = (
     HOUSE_KEEPING,
 )
 
+Told: TypeAlias = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -94,6 +97,8 @@ class Asked:
         assets: Names of the assets to make.
         checks: Names of the assets whose checks are to be made.
         options: What a person asks of the run, as arguments of `open_run`.
+        is_backfill: Whether no sweep may begin, and nothing may act on a run that has just ended.
+        made: Names of the assets that an earlier try of this request made.
     """
 
     settings: Mapping[str, Any]
@@ -103,6 +108,8 @@ class Asked:
     assets: Sequence[str]
     checks: Sequence[str]
     options: Mapping[str, Any]
+    is_backfill: bool = False
+    made: Sequence[str] = ()
 
 
 def main() -> int:
@@ -191,46 +198,60 @@ def _session(settings: Settings) -> Session:
 
 def _carry_out(run: Run, asked: Asked, pipes: PipesContext) -> None:
     """Make what is asked in its order, up to the first check that does not let the run go on."""
-    again = pipes.retry_number > 0
-    made: dict[str, Callable[[], Mapping[str, Any]]] = {
-        **{spec.name: partial(_table, run, spec, again=again) for spec in tables.MARK_TABLES},
+    repeated: dict[str, str] = {}
+    made: dict[str, Callable[[], Told]] = {
+        **{spec.name: partial(_table, run, spec) for spec in tables.MARK_TABLES},
         tables.POLICY_EXPIRATIONS.name: partial(_policy, run),
-        VERDICT: partial(_verdict, run),
-        tables.DELETION_REPORT.name: partial(_report, run, pipes, again=again),
-        HOUSE_KEEPING: partial(_house, run),
+        VERDICT: partial(_verdict, run, again=tables.EXPIRED_ADDRESSES.name in asked.made),
+        tables.DELETION_REPORT.name: lambda: _report(
+            run, pipes, may_begin=not asked.is_backfill and not repeated
+        ),
+        HOUSE_KEEPING: lambda: _house(run, at_rest=asked.is_backfill or bool(repeated)),
     }
     for name in ASSETS:
         if name in asked.assets:
             pipes.log.info("%s of %s, run %s", name, asked.repository, asked.run)
             before = placement.work_so_far()
-            told = made[name]()
+            told = dict(made[name]())
+            if told.get("repeated") and name not in asked.made:
+                repeated[name] = told["repeated"]
+            told["repeated"] = repeated.get(name)
             worked = str(placement.work_so_far().since(before))
             pipes.report_custom_message({"asset": name, "worked": worked, **told})
-        if name in asked.checks:
-            results = judge(run, _CHECKED[name])
-            pipes.report_custom_message({"checks": [asdict(result) for result in results]})
-            if not all(result.allows for result in results):
-                return
+        if name in asked.checks and not _check(run, name, repeated.get(name), pipes):
+            return
 
 
-def _table(run: Run, spec: TableSpec, *, again: bool) -> Mapping[str, Any]:
-    """Make a table of the mark; one that a verdict has closed before a retry stays as it is."""
-    if again and run.store.exists(lakegc_keys.verdict_key(run.key)):
-        return _stored(run, run.load(spec).manifest, {})
+def _check(run: Run, name: str, repeated: str | None, pipes: PipesContext) -> bool:
+    """Tell what the checks of an asset find, and say whether the run may go on."""
+    spec = _CHECKED[name]
+    results = judge(run, spec) if repeated is None else repeats.results(run, spec, repeated)
+    told = [asdict(result) for result in results]
+    pipes.report_custom_message({"checks": told, "is_repeated": repeated is not None})
+    return repeated is not None or all(result.allows for result in results)
+
+
+def _table(run: Run, spec: TableSpec) -> Told:
     parents = {parent: run.load(tables.BY_NAME[parent]) for parent in spec.parents}
-    stored, page = collect.keep(run, mark.make(run, spec, parents))
-    return _stored(run, stored.manifest, page)
+    return _kept(run, repeats.make(run, spec, parents))
 
 
-def _report(run: Run, pipes: PipesContext, *, again: bool) -> Mapping[str, Any]:
+def _report(run: Run, pipes: PipesContext, *, may_begin: bool) -> Told:
     with phase(NOTHING_BY_THIS_SWEEP):
-        made = collect.delete(run, lambda progress: pipes.log.info(str(progress)), again=again)
+        made = repeats.delete(run, partial(pipes.log.info, "%s"), may_begin=may_begin)
+    if isinstance(made, repeats.NotSwept):
+        return {"repeated": made.why}
     with phase(SWEEP_STANDS):
-        stored, page = collect.keep(run, made)
-        return _stored(run, stored.manifest, page)
+        return _kept(run, made)
 
 
-def _stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Mapping[str, Any]:
+def _kept(run: Run, made: Draft | StoredTable) -> Told:
+    """Store a table, and tell of it; of one that was there already, tell that too."""
+    stored, page = collect.keep(run, made)
+    return {**_stored(run, stored.manifest, page), "repeated": repeats.words_of(made)}
+
+
+def _stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Told:
     """Tell of a stored table what its manifest says, without the rows that it may hold."""
     facts = {name: value for name, value in manifest.facts.items() if name != ENCLOSED}
     parts = tuple(replace(part, content="", without=None) for part in manifest.parts)
@@ -246,23 +267,26 @@ def _stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Mapping[st
     }
 
 
-def _policy(run: Run) -> Mapping[str, Any]:
-    facts = policies.store_if_asked(run)
+def _policy(run: Run) -> Told:
+    facts, repeated = repeats.policy_facts(run)
     found = check_policy(run, facts)
-    return {"facts": _json(facts), "results": [asdict(result) for result in found]}
+    told = [asdict(result) for result in found]
+    return {"facts": _json(facts), "results": told, "repeated": repeated}
 
 
-def _verdict(run: Run) -> Mapping[str, Any]:
-    concluded = collect.conclude(run)
-    report = concluded.report
+def _verdict(run: Run, *, again: bool) -> Told:
+    concluded, repeated = repeats.conclude(run, again=again)
     return {
         "facts": _json(concluded.facts),
         "page": page_to_open(run, concluded.page),
-        "report": None if report is None else report.to_json().decode(),
+        "report": None if concluded.report is None else concluded.report.to_json().decode(),
+        "repeated": repeated,
     }
 
 
-def _house(run: Run) -> Mapping[str, Any]:
+def _house(run: Run, *, at_rest: bool) -> Told:
+    if at_rest:
+        return {"repeated": repeats.AT_REST, "facts": {"pruned_runs": []}, "words": repeats.AT_REST}
     with phase(NOTHING_BY_HOUSE_KEEPING):
         house = prune_own_tables.after_run(run)
     return {"facts": _json(house.facts), "words": house.words}

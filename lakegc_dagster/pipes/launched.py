@@ -13,7 +13,13 @@ import dagster as dg
 
 from lakegc_dagster.asset_checks import as_dagster, build_checks
 from lakegc_dagster.failures import Retries, failure_of, raising_failures, refusal_of
-from lakegc_dagster.headlines import of_house_keeping, of_policy, of_stored, of_verdict
+from lakegc_dagster.headlines import (
+    of_house_keeping,
+    of_not_swept,
+    of_policy,
+    of_stored,
+    of_verdict,
+)
 from lakegc_dagster.metadata import (
     Metadata,
     above,
@@ -24,6 +30,8 @@ from lakegc_dagster.metadata import (
 from lakegc_dagster.names import Names, asset_name
 from lakegc_dagster.partitions import forget_runs, parse_partition_key
 from lakegc_dagster.pipes.launchers import Launcher
+from lakegc_dagster.private_doors import is_of_a_backfill
+from lakegc_dagster.repeats import made_assets, repeated_metadata
 from lakegc_dagster.run_config import HOUSE_KEEPING, LaunchedConfig
 from spark_core import errors
 from spark_core.checks import CheckResult
@@ -102,6 +110,8 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
         "assets": sorted(map(asset_name, context.selected_asset_keys)),
         "checks": sorted({asset_name(key.asset_key) for key in context.selected_asset_check_keys}),
         "options": config.model_dump(),
+        "is_backfill": is_of_a_backfill(context.run.tags),
+        "made": made_assets(context),
     }
 
 
@@ -126,12 +136,15 @@ def results_of(
         if "error" in told:
             raise error_of(told)
         if "checks" in told:
-            yield from _checked(context, names, told["checks"])
+            yield from _checked(context, names, told)
+            if told["is_repeated"]:
+                continue
             refused = refusal_of(repository_id, key, [CheckResult(**one) for one in told["checks"]])
             if refused is not None:
                 raise failure_of(refused)
             continue
-        metadata = _metadata(context, told, price)
+        again = repeated_metadata(told.get("repeated"))
+        metadata = {**again, **_metadata(context, told, price)}
         yield dg.MaterializeResult(asset_key=names.key(told["asset"]), metadata=metadata)
         if told["asset"] == HOUSE_KEEPING:
             pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
@@ -175,10 +188,10 @@ def error_of(told: Told) -> LakegcError:
 
 
 def _checked(
-    context: dg.AssetExecutionContext, names: Names, found: Sequence[Told]
+    context: dg.AssetExecutionContext, names: Names, told: Told
 ) -> Iterator[dg.AssetCheckResult]:
-    for one in found:
-        shown = as_dagster(CheckResult(**one), names)
+    for one in told["checks"]:
+        shown = as_dagster(CheckResult(**one), names, blocks=not told["is_repeated"])
         if (shown.asset_key, shown.check_name) in {
             (key.asset_key, key.name) for key in context.selected_asset_check_keys
         }:
@@ -191,6 +204,8 @@ def _metadata(context: dg.AssetExecutionContext, told: Told, price: float | None
         return _of_table(told, price, worked)
     if "results" in told:
         return {**_of_policy(context, told), **worked}
+    if "facts" not in told:
+        return {**of_not_swept(told["repeated"]), **worked}
     counters = counters_metadata(told["facts"])
     if told["asset"] == HOUSE_KEEPING:
         context.log.info(told["words"])

@@ -174,6 +174,15 @@ def store_if_asked(run: Run) -> Mapping[str, Any]:
     return {"policies": run.options.policies, **run.keep(draft).manifest.facts}
 
 
+def stored_facts(run: Run) -> Mapping[str, Any]:
+    """Return the figures of a table that was stored before, as `store_if_asked` gave them."""
+    try:
+        found: Mapping[str, Any] = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
+    except ChainError:
+        found = {"policy_version": 0}
+    return {"policies": run.options.policies, **found}
+
+
 def policy_expirations(run: Run, mark: Mark) -> Draft | None:
     """Make the table of what the repository's policy names.
 

@@ -129,7 +129,7 @@ class Journal:
                 reverse.
             CorruptTableError: If the stored plan cannot be read.
         """
-        key = f"{self.folder}_plan.json"
+        key = _plan_key(self.run)
         begun = Plan(self.run, instance, self.plan, quarantine)
         try:
             self.store.put_if_absent(key, begun.to_json())
@@ -269,6 +269,15 @@ def _word(is_so: bool) -> str:  # noqa: FBT001 - the word of this value
 def folder(run: RunKey | str) -> str:
     """Return the folder of a run's journal, ending in a slash."""
     return lakegc_keys.of_run(lakegc_keys.JOURNAL, run)
+
+
+def is_begun(store: ObjectStore, run: RunKey) -> bool:
+    """Say whether a sweep was begun under a run key; one request."""
+    return store.exists(_plan_key(run))
+
+
+def _plan_key(run: RunKey | str) -> str:
+    return f"{folder(run)}_plan.json"
 
 
 def _read_all(journal: Journal, parts: Sequence[JournalPart]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from spark_core.report.chart import chart
 from spark_core.report.fates import fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.page import page
-from spark_core.report.stored import load, make, page_of, save
+from spark_core.report.stored import as_stored, load, make, page_of, save
 from spark_core.report.summary import kept_of, of_mark, of_sweep
 from spark_core.report.values import (
     Check,
@@ -34,6 +34,7 @@ __all__ = [
     "Report",
     "Rules",
     "Standing",
+    "as_stored",
     "bytes_text",
     "chart",
     "fates_of",

@@ -91,6 +91,20 @@ def make(
     return _where(run, found), found
 
 
+def as_stored(run: Run, *, swept: bool) -> tuple[Report | None, Mapping[str, str]]:
+    """Return the report of a mark or of its sweep as it lies there, and its page; writes nothing.
+
+    Args:
+        run: The run.
+        swept: That of the sweep, else that of the mark.
+
+    Returns:
+        The report, and `page` as `make` gives it; nothing where there is none.
+    """
+    found = _read(run, swept=swept)
+    return found, {} if found is None else _where(run, found)
+
+
 def page_of(run: Run) -> Mapping[str, str]:
     """Return where the page of a run lies, as `make` does; a missing page is made.
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from lakegc_dagster.assets import upkeep
 from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.launch.run_job import _Recorder
 from lakegc_dagster.names import OWN
@@ -43,6 +44,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
     run = _Opened(RunOptions(keep_runs=2))
     monkeypatch.setattr(Runs, "_open", lambda *_: run)
     monkeypatch.setattr(prune_own_tables, "after_run", lambda _run: HOUSE)
+    monkeypatch.setattr(upkeep, "is_at_rest", lambda _context: False)
     told = _Recorder(lambda *_: None)
     settings = Settings.model_validate(
         {

@@ -24,6 +24,7 @@ from spark_core.lakefs.failures import ServerAwayError
 from spark_core.lakefs.prepare import TaskLostError
 from spark_core.phases import NOTHING_DELETED, ended
 from spark_core.records import tables
+from spark_core.repeats import ALREADY_MARKED, AT_REST
 from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
 from tests.support.stored_rows import rows_of
@@ -114,6 +115,23 @@ def test_a_run_elsewhere_decides_shows_and_deletes_as_one_here_does(place):
     told = [log.user_message for log in place.instance.all_logs(theirs.run_id)]
     assert any("deletion_report of" in line for line in told)
     assert any("objects done, 0 kept" in line for line in told)
+
+
+def test_a_run_elsewhere_of_a_mark_that_is_there_shows_it_and_begins_no_sweep(place):
+    key = new_key()
+    assert place.job("mark", key).success
+    theirs = run(place, "mark_and_sweep", key)
+    assert theirs.success, failure(theirs)
+    said = {
+        name: metadata["repeated"].value
+        for name, metadata in shown(theirs).items()
+        if "repeated" in metadata
+    }
+    assert said["namespace_slices"] == said["verdict"] == ALREADY_MARKED
+    assert said["deletion_report"].startswith("not swept: ")
+    assert said["house_keeping"] == AT_REST
+    assert all(answers(theirs).values())
+    assert place.objects() == place.alive | place.garbage
 
 
 @pytest.mark.deep

@@ -1,0 +1,60 @@
+"""What a Dagster run has met that was done before: it begins no sweep, and keeps no house."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from lakegc_dagster.metadata import Metadata
+from lakegc_dagster.names import asset_name
+from lakegc_dagster.private_doors import is_of_a_backfill
+
+if TYPE_CHECKING:
+    from dagster import AssetCheckExecutionContext, AssetExecutionContext
+
+# The entry that a materialization of what was stored before has in its metadata.
+REPEATED = "repeated"
+
+
+def repeated_metadata(words: str | None) -> Metadata:
+    """Mark a materialization as one of what was there before; None if it was made now."""
+    return {} if words is None else {REPEATED: dg.MetadataValue.text(words)}
+
+
+def repeated_assets(
+    context: AssetExecutionContext | AssetCheckExecutionContext,
+) -> dict[str, str]:
+    """Return the assets that this Dagster run has met as done before, with the words of each."""
+    return {
+        asset_name(each.asset_key): str(each.metadata[REPEATED].value)
+        for each in _materialized(context)
+        if REPEATED in each.metadata
+    }
+
+
+def made_assets(context: AssetExecutionContext) -> list[str]:
+    """Return the names of the assets that this Dagster run has made by itself."""
+    found = (each for each in _materialized(context) if REPEATED not in each.metadata)
+    return sorted({asset_name(each.asset_key) for each in found})
+
+
+def is_at_rest(context: AssetExecutionContext) -> bool:
+    """Say whether a Dagster run changes nothing: it begins no sweep, and keeps no house.
+
+    That is a backfill, or a run that was to make what it met as done before.
+    """
+    return is_of_a_backfill(context.run.tags) or bool(repeated_assets(context))
+
+
+def _materialized(
+    context: AssetExecutionContext | AssetCheckExecutionContext,
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield what a Dagster run has materialized; by its events, as steps may be processes."""
+    records = context.instance.all_logs(
+        context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
+    )
+    for record in records:
+        if record.dagster_event is not None:
+            yield record.dagster_event.step_materialization_data.materialization
