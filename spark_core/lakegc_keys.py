@@ -27,6 +27,8 @@ EXPLANATIONS = "explanations"
 FATES = "fates"
 JOURNAL = "journal"
 POLICY_DELETIONS = "policydeletions"
+# Records of the deletion of what the server wrote for a run's calls.
+SERVER_FILES = "serverfiles"
 
 # Folders of the namespace as a whole.
 BRANCHES = f"{ROOT}branches/"
@@ -62,6 +64,7 @@ FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html))"
 
 _INSTANT = "%Y-%m-%dT%H-%M-%S.%fZ"
 _RESTORED = f"{ROOT}{SLICES}/_restored-"
+_DONE = re.compile(rf"{re.escape(ROOT)}{SERVER_FILES}/run_id=[^/]+/[^/]+\.done\.json")
 _OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
 
 
@@ -183,6 +186,22 @@ def record(folder: str, run: RunKey, began: datetime) -> str:
         began: When it began.
     """
     return f"{folder}run_id={run}/{began:{_INSTANT}}/"
+
+
+def server_files_key(run: RunKey, began: datetime, step: str) -> str:
+    """Return the key of a record of the deletion of lists and scans.
+
+    Args:
+        run: The run that had asked the server for them.
+        began: When the deletion began.
+        step: `planned` or `done`.
+    """
+    return f"{of_run(SERVER_FILES, run)}{began.astimezone(UTC):{_INSTANT}}.{step}.json"
+
+
+def is_done(key: str) -> bool:
+    """Say whether a key is the record of a deletion of lists and scans that left nothing."""
+    return _DONE.fullmatch(key) is not None
 
 
 def restored_key(began: datetime) -> str:

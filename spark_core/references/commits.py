@@ -93,6 +93,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
             default_retention_days=rules.default_retention_days, branches=rules.branches
         ),
         server_run=None if prepared is None else prepared.run_id,
+        server_lists=found.server_lists,
         refs_read_by=WALK if dump is None else DUMP,
         dump=None if dump is None else vars(dump),
         dump_files=found.dumped[0],
@@ -193,6 +194,7 @@ class ReadCommits:
         dumped: Files and bytes of the dump, which the server never removes.
         beside_dump: Commits that landed while the dump was made, and were read from the log.
         compacted: Rows of `table` that are metaranges which no retained commit names.
+        server_lists: Ids of the lists that the server was asked for.
     """
 
     rules: RetentionRules | None
@@ -206,6 +208,7 @@ class ReadCommits:
     dumped: tuple[int, int] = (0, 0)
     beside_dump: int = 0
     compacted: int = 0
+    server_lists: tuple[str, ...] = ()
 
 
 def read_commits(run: Run, prefix: str) -> ReadCommits:
@@ -254,6 +257,7 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
         expired,
         (len(sizes), sum(sizes)),
         read.beside_dump,
+        server_lists=tuple(one.run_id for one in lists),
     )
 
 

@@ -261,11 +261,13 @@ class _Reading:
         self.twin_figures: TwinFigures | None = None
         self.named: _NamedNow | None = None
         self.names: _StagedNamesNow | None = None
+        self.server_runs: list[str] = []
 
     def go_on_from(self, last: ReferencesNow) -> None:
         """Take what an earlier reading of the same sweep knows and found."""
         self.parts, self.known, self.searched = last.parts, last.known, last.searched
         self.kept, self.named, self.names = last.kept, last.named, last.names
+        self.server_runs = list(last.figures.server_runs)
         self.budget = max(self.parts.quick, self.began - last.ended)
 
     def keep(self, more: Sequence[pa.Table]) -> None:
@@ -408,6 +410,7 @@ class _Reading:
         """Read what is committed or held, and remember the tables that it took."""
         committed = Committed.read(self.run, self.prefix, self.mark, self.known)
         self.known = committed.known
+        self.server_runs += committed.commits.server_lists
         return committed
 
     def read_hidden(self, rest: AnySource, committed: Committed) -> None:
@@ -448,6 +451,11 @@ class _Reading:
             holds=len(commits.holds.holds),
             **vars(committed.figures),
             twins=self.twin_figures,
+            server_runs=tuple(
+                dict.fromkeys(
+                    [*self.server_runs, *(id_ for one in staged for id_ in one.figures.server_runs)]
+                )
+            ),
         )
         is_young = committed.began - parts.oldest <= parts.quick
         began = parts.oldest if is_young else committed.began

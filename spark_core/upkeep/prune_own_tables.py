@@ -40,7 +40,8 @@ from spark_core.spark.session import SPARK_FAILURES
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
 from spark_core.sweep import quarantine
-from spark_core.upkeep import purge_quarantine, quarantine_days_over
+from spark_core.upkeep import purge_quarantine, quarantine_days_over, server_files
+from spark_core.upkeep.server_files import Left, ServerFiles, left_by_server
 
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
@@ -66,9 +67,7 @@ _INDEX_AGE = timedelta(days=1)
 _SAVED_RUNS = 2
 _FOR_READERS = re.compile(rf"/{lakegc_keys.FOR_READERS}\Z")
 _FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, lakegc_keys.JOURNAL)
-
-# Ids of the server's own runs (xid).
-_SERVER_RUN = r"[0-9a-v]{20}"
+_OTHER_FOLDERS = (_INDEX_FOLDER, lakegc_keys.SERVER_FILES)
 
 
 @dataclass
@@ -81,6 +80,9 @@ class Pruned:
         size_bytes: ... and their bytes.
         index_objects: Files of the index that nobody reads any more ...
         index_bytes: ... and their bytes.
+        server_objects: Lists and scans of old runs that were deleted ...
+        server_bytes: ... and their bytes.
+        server_kept: Why none of them was, although some are old; None if they were, or none is.
         left: Files that the store did not delete; the next time tries them again.
         kept: Why runs older than those that are kept stay, by run key.
         index_kept: Why nothing of the index was deleted, although something is old; None if it was,
@@ -97,6 +99,9 @@ class Pruned:
     size_bytes: int = 0
     index_objects: int = 0
     index_bytes: int = 0
+    server_objects: int = 0
+    server_bytes: int = 0
+    server_kept: str | None = None
     left: int = 0
     kept: dict[str, str] = field(default_factory=dict)
     index_kept: str | None = None
@@ -111,42 +116,7 @@ class Pruned:
         if not self.begun:
             return None
         purged = 0 if self.purged is None else self.purged.objects
-        return self.objects + self.index_objects + purged
-
-
-@dataclass(frozen=True)
-class Left:
-    """What the server wrote for collections and never deletes.
-
-    Attributes:
-        lists: Lists of retained commits.
-        list_bytes: Their bytes.
-        scans: Files of scans of staged entries.
-        scan_bytes: Their bytes.
-        dump_files: Tables of this run's dump of refs; they look like a repository's own
-            tables.
-        dump_bytes: Their bytes.
-    """
-
-    lists: int
-    list_bytes: int
-    scans: int
-    scan_bytes: int
-    dump_files: int = 0
-    dump_bytes: int = 0
-
-    @property
-    def objects(self) -> int:
-        """All files but dumps."""
-        return self.lists + self.scans
-
-    @property
-    def size_bytes(self) -> int:
-        """All bytes but those of dumps."""
-        return self.list_bytes + self.scan_bytes
-
-    def __str__(self) -> str:
-        return f"{self.objects:,} files, {bytes_text(self.size_bytes)}"
+        return self.objects + self.index_objects + self.server_objects + purged
 
 
 @dataclass
@@ -194,6 +164,9 @@ def prune(run: Run, done: Pruned) -> None:
     what the documents of the two newest runs name that saved one. Where either of these cannot be
     read, all of it stays.
 
+    Of what the server wrote, lists and scans of runs whose tables may go are deleted; see
+    `server_files`.
+
     A namespace that somebody else collects is left for the next time.
 
     Args:
@@ -203,7 +176,7 @@ def prune(run: Run, done: Pruned) -> None:
     Raises:
         LakegcError: If the store cannot be listed or written.
     """
-    files, index = _by_run(run.store)
+    files, index, server = _by_run(run.store)
     quarantined = _quarantined(run.store)
     newest = sorted(files, reverse=True)
     old = newest[run.options.keep_runs :]
@@ -217,12 +190,13 @@ def prune(run: Run, done: Pruned) -> None:
             _keep_report(run, key, files[key])
         except (LakegcError, *SPARK_FAILURES) as problem:
             chosen.remove(key)
-            done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
+            kept[key] = done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
     has_saved = [key for key in newest if lakegc_keys.saved_key(key) in files[key].sizes]
     staying = [key for key in newest if key not in chosen and files[key].parts]
     unneeded = _unneeded(run, index, has_saved, staying, done)
+    going = _of_server(run.store, files, [key for key in old if key not in kept], server, done)
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
-    if not (chosen or unneeded or is_over):
+    if not (chosen or unneeded or is_over or any(one.files for one in going)):
         return
     try:
         with lease.held(run, "prune") as held:
@@ -231,16 +205,40 @@ def prune(run: Run, done: Pruned) -> None:
                 for size in _remove(run.store, files[key], files[key].parts, held, done):
                     done.objects, done.size_bytes = done.objects + 1, done.size_bytes + size
                 done.runs.append(key)
+            for one in going:
+                _remove_of_server(run, one, held, done)
             for size in _remove(run.store, index, unneeded, held, done):
-                done.index_objects, done.index_bytes = (
-                    done.index_objects + 1,
-                    done.index_bytes + size,
-                )
+                done.index_objects += 1
+                done.index_bytes += size
             if is_over:
                 done.purged = purge_quarantine.Purged()
                 done.not_purged = _purge(run, held, done.purged)
     except LeaseHeldError as busy:
         done.not_now = busy.found
+
+
+def _of_server(
+    store: ObjectStore,
+    files: Mapping[RunKey, _Files],
+    old: Sequence[RunKey],
+    server: ServerFiles,
+    done: Pruned,
+) -> list[server_files.Going]:
+    """Find the lists and scans that go; note why none does if nobody knows what others need."""
+    try:
+        return server_files.going(
+            store, {key: found.sizes.keys() for key, found in files.items()}, old, server
+        )
+    except LakegcError as unreadable:
+        done.server_kept = f"which of them are needed is not known: {unreadable.found}"
+        return []
+
+
+def _remove_of_server(run: Run, going: server_files.Going, held: lease.Lease, done: Pruned) -> None:
+    for size, is_gone in server_files.remove(run.store, going, held, run.now()):
+        done.server_objects += is_gone
+        done.server_bytes += size if is_gone else 0
+        done.left += not is_gone
 
 
 def _is_over(run: Run) -> tuple[bool, str | None]:
@@ -271,32 +269,6 @@ def _purge(run: Run, held: lease.Lease, done: purge_quarantine.Purged) -> str | 
     except SPARK_FAILURES as failure:
         return f"Spark failed: {type(failure).__name__}"
     return None
-
-
-def left_by_server(store: ObjectStore, prefix: str) -> Left:
-    """Count what the server wrote when it prepared collections; nothing ever deletes it.
-
-    Dumps of refs are not counted: they are tables like a repository's own, named by their content.
-
-    Args:
-        store: Rooted at the namespace.
-        prefix: Where the server keeps its tables.
-
-    References:
-        `lakefs-facts` 5: prepare calls.
-    """
-    where = f"{prefix}/retention/gc/"
-    patterns = {
-        0: re.compile(rf"{re.escape(where)}commits/run_id={_SERVER_RUN}/.+"),
-        2: re.compile(rf"{re.escape(where)}uncommitted/{_SERVER_RUN}/.+"),
-    }
-    counts = [0, 0, 0, 0]
-    for key, size, _ in _listed(store, where, ("commits", "uncommitted")):
-        for number, pattern in patterns.items():
-            if pattern.fullmatch(key):
-                counts[number] += 1
-                counts[number + 1] += size
-    return Left(*counts)
 
 
 @dataclass(frozen=True)
@@ -333,6 +305,9 @@ class House:
             "pruned_bytes": pruned.size_bytes,
             "pruned_of_index_objects": pruned.index_objects,
             "pruned_of_index_bytes": pruned.index_bytes,
+            "pruned_of_server_objects": pruned.server_objects,
+            "pruned_of_server_bytes": pruned.server_bytes,
+            "server_files_not_pruned": pruned.server_kept,
             "not_pruned": dict(pruned.kept),
             "index_not_pruned": pruned.index_kept,
             "not_now": pruned.not_now,
@@ -365,6 +340,13 @@ class House:
                 f"files of the index pruned that no run needs any more "
                 f"({self.pruned.index_objects:,} files, {bytes_text(self.pruned.index_bytes)})"
             )
+        if self.pruned.server_objects:
+            clauses.append(
+                f"lists and scans of old runs pruned ({self.pruned.server_objects:,} files, "
+                f"{bytes_text(self.pruned.server_bytes)})"
+            )
+        if self.pruned.server_kept is not None:
+            clauses.append(f"no lists and scans pruned: {self.pruned.server_kept}")
         if self.pruned.index_kept is not None:
             clauses.append(f"nothing of the index pruned: {self.pruned.index_kept}")
         if self.pruned.left:
@@ -417,14 +399,12 @@ def keep_house(run: Run) -> House:
     try:
         with phase(lambda: keeping_house(pruned.gone)):
             dumped = CommitsFigures.of(run.load(RETAINED_COMMITS).manifest)
-            left = replace(
-                left_by_server(
-                    run.store, ListedFigures.of(run.load(NAMESPACE_SLICES).manifest).table_prefix
-                ),
-                dump_files=dumped.dump_files,
-                dump_bytes=dumped.dump_bytes,
-            )
+            prefix = ListedFigures.of(run.load(NAMESPACE_SLICES).manifest).table_prefix
+            of_dump = {"dump_files": dumped.dump_files, "dump_bytes": dumped.dump_bytes}
+            left = replace(left_by_server(run.store, prefix), **of_dump)
             prune(run, pruned)
+            if pruned.server_objects:
+                left = replace(left_by_server(run.store, prefix), **of_dump)
     except LakegcError as problem:
         return House(pruned, left, str(problem))
     except SPARK_FAILURES as failure:
@@ -486,16 +466,17 @@ def _listed(
         yield from zip(*columns, strict=True)
 
 
-def _by_run(store: ObjectStore) -> tuple[dict[RunKey, _Files], _Files]:
-    """Return the files of each run, and those of the index."""
-    found, index = dict[RunKey, _Files](), _Files()
-    for key, size, modified in _listed(store, lakegc_keys.ROOT, (*_FOLDERS, _INDEX_FOLDER)):
+def _by_run(store: ObjectStore) -> tuple[dict[RunKey, _Files], _Files, ServerFiles]:
+    """Return the files of each run, those of the index, and what the server wrote."""
+    found, index, server = dict[RunKey, _Files](), _Files(), ServerFiles()
+    for key, size, modified in _listed(store, lakegc_keys.ROOT, (*_FOLDERS, *_OTHER_FOLDERS)):
+        server.add(key, size)
         run = lakegc_keys.run_of(key)
-        if run is not None:
+        if run is not None and lakegc_keys.SERVER_FILES not in key.split("/"):
             found.setdefault(run, _Files()).add(key, size, modified)
         elif _INDEXED.fullmatch(key):
             index.add(key, size, modified)
-    return found, index
+    return found, index, server
 
 
 def _quarantined(store: ObjectStore) -> set[RunKey]:

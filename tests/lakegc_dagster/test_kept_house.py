@@ -21,7 +21,8 @@ from spark_core.model import RunKey
 from spark_core.run import RunOptions
 from spark_core.settings import Settings
 from spark_core.upkeep import prune_own_tables
-from spark_core.upkeep.prune_own_tables import House, Left, Pruned
+from spark_core.upkeep.prune_own_tables import House, Pruned
+from spark_core.upkeep.server_files import Left
 from tests.lakegc_dagster.conftest import failure, new_key, ran
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]

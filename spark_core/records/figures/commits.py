@@ -75,6 +75,7 @@ class CommitsFigures(Figures):
     Attributes:
         rules: Retention rules; None for a repository without any.
         server_run: Id of the server's list; None without rules.
+        server_lists: Ids of all lists that the server was asked for, `server_run` among them.
         refs_read_by: `dump` or `walk`.
         dump: Ids of the dump's tables; None if the refs were walked.
         dump_files: Files of the dump.
@@ -101,6 +102,7 @@ class CommitsFigures(Figures):
 
     rules: RulesFigures | None = None
     server_run: str | None = None
+    server_lists: tuple[str, ...] = ()
     refs_read_by: str = "dump"
     dump: Mapping[str, str] | None = None
     dump_files: int = 0

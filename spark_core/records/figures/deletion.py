@@ -27,6 +27,7 @@ class SecondLookFigures(ReachedFigures):
         retained_commits: Commits that keep their objects.
         holds: Number of holds.
         twins: The search for hidden entries; None if it was not due.
+        server_runs: Ids of the server's lists and scans, for this look and those before it.
     """
 
     began: str
@@ -40,6 +41,7 @@ class SecondLookFigures(ReachedFigures):
     retained_commits: int
     holds: int
     twins: TwinFigures | None
+    server_runs: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return them as JSON values; a search that was not due is an empty object."""

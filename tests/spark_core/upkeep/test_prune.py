@@ -22,7 +22,12 @@ from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
-from spark_core.upkeep import prune_own_tables, purge_quarantine, quarantine_still_needed
+from spark_core.upkeep import (
+    prune_own_tables,
+    purge_quarantine,
+    quarantine_still_needed,
+    server_files,
+)
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, hashes_of, written_run
@@ -820,13 +825,13 @@ def test_what_the_server_left_is_counted_and_stays(run):
         if "gp0n1l7d77pn0cke6jjg" in name:
             run.store.put(lakegc_keys.ROOT + name.format(hex32="0" * 32), b"12345")
     run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
-    left = prune_own_tables.left_by_server(run.store, "_lakefs")
-    assert left == prune_own_tables.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
+    left = server_files.left_by_server(run.store, "_lakefs")
+    assert left == server_files.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
     assert (
         prune_own_tables.keep_house(run).words
         == "the server keeps files of every collection: 2 files, 10 bytes"
     )
-    assert prune_own_tables.left_by_server(run.store, "_lakefs") == left
+    assert server_files.left_by_server(run.store, "_lakefs") == left
 
 
 def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
@@ -842,11 +847,11 @@ def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
         lakegc_keys.INDEX + lakegc_keys.part(name, 0, 0, f"{'0' * 32}-{'0' * 8}") for name in FILES
     ]
     store = PagedStore([*names, *of_index, *server, *copies], 1_000)
-    found, index = prune_own_tables._by_run(store)
+    found, index, server = prune_own_tables._by_run(store)
     assert sorted(index.sizes) == sorted(of_index)
     assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
     assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
-    assert prune_own_tables.left_by_server(store, "_lakefs").objects == 2
+    assert server_files.left_by_server(store, "_lakefs").objects == 2
     assert store.requests["list"] == 2
 
 
