@@ -44,6 +44,8 @@ from spark_core.records.figures import CommittedFigures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Target
+from spark_core.references.held_paths import HELD
+from spark_core.spark.exchange import source_of
 from spark_core.spark.session import spark_config, start_session
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore, StoreOptions, open_store
@@ -200,7 +202,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
             _table(store, "uncommitted_addresses", of_staged),
             _table(store, "committed_addresses", of_committed, of_expired),
             targets=targets,
-            inputs=fates.Inputs(holds.NONE),
+            inputs=fates.Inputs(holds.NONE, source_of(HELD.empty_table(), HELD)),
             words=fates.Words("expired", "never"),
         )
         decided = fates.conclude(run, decided, answers, targets)

@@ -23,7 +23,7 @@ _name = click.argument("name")
 
 @click.group()
 def hold() -> None:
-    """Add, show or remove holds: they keep objects, commits, branches or tags from collection.
+    """Add, show or remove holds: they keep objects, paths, commits, branches or tags.
 
     \b
     Examples:
@@ -47,6 +47,13 @@ def hold() -> None:
     metavar="PREFIX",
     help="Every object whose address begins with this, also later ones.",
 )
+@click.option(
+    "--path",
+    metavar="PATTERN",
+    help="Every object that any commit has or had at such a path, also later ones: `*` stands for "
+    "a part of one name, `**` for any folders. What was never committed is kept while it is "
+    "staged, and not longer: then nobody knows its path.",
+)
 @click.option("--commit", metavar="ID", help="Every object of this commit.")
 @click.option(
     "--branch",
@@ -61,18 +68,20 @@ def hold() -> None:
 def hold_add(
     config: Path | None, repository: str, name: str, why: str, **things: str | None
 ) -> int:
-    """Add the hold NAME on one thing that exists.
+    """Add the hold NAME on one thing that exists, or on a pattern of paths.
 
     \b
     Examples:
       lakegc hold add my-repo audit-2026 --branch release-1 --why "kept for the auditors"
+      lakegc hold add my-repo models --path 'models/**/final'
       lakegc hold add my-repo sample --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
       lakegc hold add my-repo imports --prefix data/gp0n1l7d77pn0cke6jjg/
     """  # noqa: D301 - as above
     given = {kind: value for kind, value in things.items() if value is not None}
     if len(given) != 1:
         raise click.UsageError(
-            "name one thing: --address, --prefix, --commit, --branch or --tag; nothing was changed."
+            "name one thing: --address, --prefix, --path, --commit, --branch or --tag; nothing was "
+            "changed."
         )
     ((kind, value),) = given.items()
     with ExitStack() as stack:

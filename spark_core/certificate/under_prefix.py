@@ -7,18 +7,21 @@ commit had under a prefix. The cost grows with the number of different metarange
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.errors import IncompleteReadError, NotFoundError, UnsafePlanError
 from spark_core.graveler.metaranges import read_metarange
 from spark_core.graveler.ranges import read_range
+from spark_core.holds import Holds
 from spark_core.model import Commit, RunKey
 from spark_core.references.commits import read_commits
+from spark_core.references.held_paths import may_have
 from spark_core.run import Run
 
 # Objects under a prefix that the driver holds.
@@ -35,7 +38,7 @@ class Once:
         path: The first path under the prefix, in the order of their characters.
         is_inside: Whether it lies in the repository's namespace.
         commit: Newest commit that has it under the prefix; None if none has.
-        kept_by: Why a retained commit keeps it; empty if none does.
+        kept_by: Why a retained commit or a hold keeps it; empty if none does.
         branches: Branches that show it under the prefix now, staged entries included.
     """
 
@@ -97,12 +100,15 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
     kept = {row["commit_id"]: row["reason"] for row in read.table.to_pylist()}
     # In an order that a later reading of the same commits has, too.
     commits = sorted(read.refs.commits.values(), key=lambda commit: commit.id)
+    paths = dict[tuple[str, str], None]()
     for commit, path, address in _committed(run, commits, tables_at, prefix):
         once = _once(run, found, path, address)
+        paths[path, address] = None
         if once.commit is None or commit.creation_date > once.commit.creation_date:
             once.commit = commit
         if not once.kept_by and commit.id in kept:
             once.kept_by = f"commit {commit.id[:12]} ({kept[commit.id]})"
+    _note_holds(found, read.holds, list(paths))
     # A retained commit that only the server knows is in its list and not among the refs.
     unknown = kept.keys() - read.refs.commits.keys()
     if unknown:
@@ -125,6 +131,17 @@ def _once(run: Run, found: dict[str, Once], path: str, address: str) -> Once:
             "Name a longer prefix, and make a certificate for each.",
         )
     return once
+
+
+def _note_holds(found: Mapping[str, Once], holds: Holds, paths: Sequence[tuple[str, str]]) -> None:
+    """Note which holds keep objects that no retained commit keeps, by their addresses or paths."""
+    by_path = holds.reasons_of_paths(pa.array([path.encode() for path, _ in paths], pa.binary()))
+    by_address = holds.reasons(pa.array(list(found), pa.string()))
+    addresses = [*found, *(address for _, address in paths)]
+    whys = [*by_address.to_pylist(), *by_path.to_pylist()]
+    for address, why in zip(addresses, whys, strict=True):
+        if why is not None and not found[address].kept_by:
+            found[address].kept_by = why
 
 
 def _entries(run: Run, ref: str, prefix: str) -> Iterator[tuple[str, str]]:
@@ -163,12 +180,10 @@ def _committed(
 
     def ranges_of(metarange_id: str) -> list[tuple[str, int]]:
         data = _read(run, f"{tables_at}/{metarange_id}")
-        rows = read_metarange(data, name=metarange_id).to_pylist()
+        rows = read_metarange(data, name=metarange_id)
         return [
             (row["range_id"], row["count"])
-            for row in rows
-            if row["max_key"] >= first
-            and (row["min_key"] <= first or row["min_key"].startswith(first))
+            for row in rows.filter(may_have(rows, [first])).to_pylist()
         ]
 
     def entries_of(wanted: tuple[str, int]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core import holds, lakegc_keys
 from spark_core.checks import verdict
@@ -143,7 +144,7 @@ def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, E
     fates = _fates(run, list(listed))
     reached = [address for address in listed if address not in fates]
     having = holders(run, run.load(tables.RETAINED_COMMITS), reached) if reached else {}
-    held = _held(run, list(listed))
+    held = _held(run, {each: having[each][0].path if each in having else None for each in listed})
     going = {each: row["why"] for each, row in fates.items() if Fate(row["fate"]).may_go}
     found = _going(run, going)
     for address, row in listed.items():
@@ -250,8 +251,8 @@ def _going(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     never = _never_committed(
         run, [address for address in unnamed if short[address] == NEVER_COMMITTED]
     )
-    held = _held(run, addresses)
-    standing = _standing_of(run)
+    held = _held(run, {each: words[each]["path"] if each in words else None for each in short})
+    standing = [*_held_since(run), *_standing_of(run)]
     outcomes = _outcomes(run, addresses)
     explained = {}
     for address in addresses:
@@ -342,14 +343,39 @@ def instant_in_words(text: str) -> str:
     return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _held(run: Run, addresses: Sequence[str]) -> dict[str, Reason]:
-    """Return the holds that keep objects by their addresses now, by address."""
-    words = holds.load(run.store).reasons(pa.array(addresses, pa.string())).to_pylist()
+def _held(run: Run, paths: Mapping[str, str | None]) -> dict[str, Reason]:
+    """Return the holds that keep objects by their addresses or paths now, by address.
+
+    Args:
+        run: The run.
+        paths: The known path of each object, by its address; None if none is known.
+    """
+    now = holds.load(run.store)
+    known = [None if path is None else path.encode() for path in paths.values()]
+    by_address = now.reasons(pa.array(list(paths), pa.string()))
+    by_path = now.reasons_of_paths(pa.array(known, pa.binary()))
     return {
         address: Reason("hold", f"{text} keeps it from any sweep")
-        for address, text in zip(addresses, words, strict=True)
+        for address, text in zip(paths, pc.coalesce(by_address, by_path).to_pylist(), strict=True)
         if text
     }
+
+
+def _held_since(run: Run) -> list[Reason]:
+    """Name the holds by path that were made after the mark: they may keep what it let go."""
+    known = {
+        (hold.name, hold.value)
+        for hold in ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).holds
+    }
+    return [
+        Reason(
+            "hold",
+            f"{hold.words} was made after the mark: a sweep looks for such paths in every commit "
+            "before it deletes",
+        )
+        for hold in holds.load(run.store).of_paths
+        if (hold.name, hold.value) not in known
+    ]
 
 
 def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:

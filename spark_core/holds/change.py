@@ -16,6 +16,7 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.holds.hold import NAME, OF_COMMITS, Hold, Kind, load
+from spark_core.holds.path_patterns import require_pattern
 from spark_core.records import tables
 from spark_core.run import Run
 
@@ -24,14 +25,14 @@ _IN_QUARANTINE = re.compile(rf"^{re.escape(lakegc_keys.QUARANTINE)}run_id=[^/]+/
 
 
 def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> Hold:
-    """Make a hold, after finding the thing that it keeps.
+    """Make a hold, after finding the thing that it keeps; a pattern of paths is not looked for.
 
     Args:
         run: The repository, opened.
         name: Name of the hold: lower case, digits, `.`, `_` and `-`.
         kind: Kind of `value`.
-        value: An address or a prefix of addresses, relative or absolute; a commit id, or its
-            beginning; the name of a branch or tag.
+        value: An address or a prefix of addresses, relative or absolute; a pattern of paths; a
+            commit id, or its beginning; the name of a branch or tag.
         who: Who makes it.
         why: A note for those who find it.
 
@@ -39,7 +40,7 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
         The stored hold.
 
     Raises:
-        SettingsError: If the name is not valid, or is taken.
+        SettingsError: If the name is not valid, or is taken, or the pattern can name no object.
         AddressError: If the address has an undocumented form, lies outside, or is never collected
             anyway.
         NotFoundError: If there is nothing at `value`.
@@ -52,6 +53,8 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
     if kind in OF_COMMITS:
         commit_id = _commit_of(run, kind, value)
         value = commit_id if kind == "commit" else value
+    elif kind == "path":
+        commit_id, value = None, require_pattern(value)
     else:
         commit_id, value = None, _address_of(run, kind, value)
     hold = Hold(name, kind, value, commit_id, who, run.now(), why)

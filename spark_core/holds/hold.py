@@ -18,6 +18,7 @@ from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
 )
+from spark_core.holds.path_patterns import matching
 from spark_core.model import Refs
 from spark_core.records.documents import Document, Instant
 from spark_core.records.figures import HoldFigures
@@ -28,8 +29,9 @@ _WAY_ON = (
     "back as it was, or delete it and make the hold again (`lakegc hold add`)."
 )
 
-Kind = Literal["address", "prefix", "commit", "branch", "tag"]
+Kind = Literal["address", "prefix", "path", "commit", "branch", "tag"]
 OF_COMMITS = ("commit", "branch", "tag")
+_OF_ADDRESSES = ("address", "prefix")
 
 # One spelling in every store: a file system may not distinguish upper and lower case.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -45,10 +47,10 @@ class Hold(Document):
     Attributes:
         name: Name that people gave the hold.
         kind: Kind of `value`.
-        value: Address or prefix of addresses, relative to the namespace; commit id; name of a
-            branch or tag.
-        commit_id: The commit that `value` stood for when the hold was made; None for addresses and
-            prefixes.
+        value: Address or prefix of addresses, relative to the namespace; pattern of paths; commit
+            id; name of a branch or tag.
+        commit_id: The commit that `value` stood for when the hold was made; None for addresses,
+            prefixes and paths.
         who: Who made the hold.
         since: When it was made.
         why: A note.
@@ -115,7 +117,12 @@ class Holds:
     @property
     def of_addresses(self) -> tuple[Hold, ...]:
         """The holds that keep objects by address."""
-        return tuple(hold for hold in self.holds if hold.kind not in OF_COMMITS)
+        return tuple(hold for hold in self.holds if hold.kind in _OF_ADDRESSES)
+
+    @property
+    def of_paths(self) -> tuple[Hold, ...]:
+        """The holds that keep objects by the paths that commits had them under."""
+        return tuple(hold for hold in self.holds if hold.kind == "path")
 
     @property
     def starting_commits(self) -> list[str]:
@@ -147,6 +154,19 @@ class Holds:
             return pc.if_else(pc.and_(hit, pc.is_null(found)), pa.scalar(hold.words), found)
 
         return reduce(add, self.of_addresses, pa.nulls(len(texts), pa.string()))
+
+    def reasons_of_paths(self, paths: pa.Array) -> pa.StringArray:
+        """Return for each path the hold that keeps what is or was there; null if none does.
+
+        Args:
+            paths: Binary; no nulls.
+        """
+
+        def add(found: pa.StringArray, hold: Hold) -> pa.StringArray:
+            hit = pc.and_(matching(paths, hold.value), pc.is_null(found))
+            return pc.if_else(hit, pa.scalar(hold.words), found)
+
+        return reduce(add, self.of_paths, pa.nulls(len(paths), pa.string()))
 
     def commits(self, refs: Refs) -> Mapping[str, str]:
         """Return the commits that holds keep, and why.

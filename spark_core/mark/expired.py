@@ -44,7 +44,7 @@ from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
-from spark_core.references import policy_rows, twins
+from spark_core.references import held_paths, policy_rows, twins
 from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
 from spark_core.references.known_ranges import Alike, said_of
@@ -147,7 +147,7 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
     named, by_policy = _reference_addresses(run, mark.slices), policy_rows.of_mark(run, mark.all)
     had_none = not CommitsFigures.of(mark.commits.manifest).holds
     held = holds.load(run.store, was_empty=had_none)
-    words = _words(mark)
+    words, held_paths_now = _words(mark), held_paths.of_mark(run, mark.commits, held)
     decided = fates.decide(
         run,
         mark.slices,
@@ -155,6 +155,7 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
         mark.committed,
         inputs=Inputs(
             held,
+            held_paths_now.source(run),
             due=None if by_policy is None else by_policy.source(run).through(NAMED, _due),
             named=None if named is None else _named(named),
             collects_unreachable=run.options.collects != "policies",
@@ -162,6 +163,7 @@ def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
         targets=targets,
         words=words,
     )
+    held_paths_now.release()
     seen = seen_again(run, decided, targets)
     decided = seen.decided
     missing = missing_of(run, mark, decided.missing)

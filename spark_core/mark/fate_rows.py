@@ -32,6 +32,8 @@ SENT = pa.schema(
         ALONE,
         _BITS,
         *NAMING,
+        # The hold that keeps it by a path; null if none does.
+        pa.field("held_by", pa.string()),
     ]
 )
 # An object that may go unless a branch reads it.

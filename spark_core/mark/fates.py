@@ -85,6 +85,7 @@ class Inputs:
 
     Attributes:
         held: Holds.
+        held_paths: What holds keep by the paths of commits: columns of `held_paths.HELD`.
         due: What the retention policy takes: columns of `NAMED`; None for nothing.
         named: What the mark names that the run must keep to: columns of `NAMED`; None: there is
             none.
@@ -93,6 +94,7 @@ class Inputs:
     """
 
     held: Holds
+    held_paths: AnySource
     due: AnySource | None = None
     named: AnySource | None = None
     collects_unreachable: bool = True
@@ -185,6 +187,7 @@ def decide(
     sources: dict[str, AnySource] = {
         "listed": listed_of(run, slices, inputs.held),
         "references": references,
+        "held_paths": inputs.held_paths,
     }
     others = {"due": inputs.due, "named": inputs.named}
     sources.update({name: source for name, source in others.items() if source is not None})
@@ -196,10 +199,11 @@ def decide(
         decided.merge(receipt)
     waiting = sum(part.rows for part in decided.waiting_parts)
     came = (sum(decided.objects.values()) + waiting, decided.references)
-    if came != (slices.manifest.rows, references.rows):
+    wanted = (slices.manifest.rows, references.rows + inputs.held_paths.rows)
+    if came != wanted:
         raise IncompleteReadError(
-            f"repository {run.repository.id}: {came[0]} of {slices.manifest.rows} listed objects "
-            f"and {came[1]} of {references.rows} references came out of their comparison",
+            f"repository {run.repository.id}: {came[0]} of {wanted[0]} listed objects and "
+            f"{came[1]} of {wanted[1]} references came out of their comparison",
             "Run again; if it stays, report it with this text and Spark's version.",
         )
     return decided
@@ -222,8 +226,9 @@ def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  #
 
     Args:
         is_left: As in `_Orders`.
-        bucket: `listed` with columns of `LISTED`, `references` with those of `REFERENCES`, and
-            perhaps `due` and `named` with those of `NAMED`.
+        bucket: `listed` with columns of `LISTED`, `references` with those of `REFERENCES`,
+            `held_paths` with those of `held_paths.HELD`, and perhaps `due` and `named` with those
+            of `NAMED`.
 
     Returns:
         The figures of what commits reach; and the others, in columns of `SENT`, for the task that
@@ -238,7 +243,9 @@ def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  #
     is_met = at < hashes.size
     # A last row says nothing.
     least, most = np.append(least, 0)[at], np.append(most, 0)[at]
-    known = np.append(bits, 0)[at] | np.where(numbers_of(listed["is_held"]), HELD, 0)
+    held_by = _held_by(of_object, bucket["held_paths"])
+    is_held = numbers_of(listed["is_held"]) | numbers_of(held_by.is_valid())
+    known = np.append(bits, 0)[at] | np.where(is_held, HELD, 0)
     naming = pa.nulls(len(of_object), pa.string()), pa.nulls(len(of_object), pa.string())
     for name, bit, says in (("due", DUE, True), ("named", UNNAMED, False)):
         if name in bucket:
@@ -254,7 +261,7 @@ def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  #
         live=int((known & LIVE != 0).sum()) + missing.size,
         missing=[missing] if missing.size else [],
         other_sizes=int((is_said & ((least != size) | (most != size))).sum()),
-        references=int(counts.sum()),
+        references=int(counts.sum()) + bucket["held_paths"].num_rows,
     )
     is_sent = codes != CODES[Fate.COMMITTED]
     decided.count(codes[~is_sent], size[~is_sent])
@@ -263,6 +270,7 @@ def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  #
         **{name: listed[name] for name in ("address_hash", "part", "row", "size_bytes", "alone")},
         "bits": pa.array(known.astype(np.int16)),
         **dict(zip(("named_as", "why"), naming, strict=True)),
+        "held_by": held_by,
     }
     sent = pa.table([sending[name] for name in SENT.names], schema=SENT)
     return Sent(
@@ -272,6 +280,14 @@ def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  #
             for number in np.unique(task[is_sent])
         },
     )
+
+
+def _held_by(hashes: Any, held: pa.Table) -> pa.StringArray:
+    """Return for each object the hold that keeps it by a path; null if none does."""
+    first = held.group_by("address_hash").aggregate([("held_by", "min")]).sort_by("address_hash")
+    at = place_among(hashes, numbers_of(first["address_hash"]))
+    words = first["held_by_min"].combine_chunks()
+    return words.take(pa.array(at, mask=at == len(words)))
 
 
 def _named_among(hashes: Any, names: pa.Table) -> tuple[Any, tuple[pa.Array, pa.Array]]:
@@ -357,6 +373,7 @@ def _divided(
     reasons = pc.if_else(
         pa.array(codes == CODES[Fate.TAKEN_BY_POLICY]), sent["why"].combine_chunks(), reasons
     )
+    held_by = pc.coalesce(orders.held.reasons(addresses), sent["held_by"].combine_chunks())
     going = pa.record_batch(
         [
             addresses,
@@ -377,7 +394,7 @@ def _divided(
         numbers_of(sent["address_hash"]),
         codes,
         sizes,
-        why=orders.held.reasons(addresses) if orders.held.of_addresses else None,
+        why=held_by,
         until=until_of(codes, listed, orders.limits, orders.instant),
         addresses=addresses,
     ).filter(pa.array(~may_go))

@@ -553,7 +553,8 @@ def _due(
         for entry in of:
             for _, branch in judges.committed.names_of(entry):
                 found.names["undecided" if branch is None else "placed"] += 1
-    yield from _taken(judges, listed.filter(_meets(listed, entries)), names, judges.committed.due)
+    listed = _free(judges.held, listed.filter(_meets(listed, entries)), entries)
+    yield from _taken(judges, listed, names, judges.committed.due)
 
 
 def names_in_commits(entries: pa.Table, objects: pa.Table) -> dict[int, list[Entry]]:
@@ -599,6 +600,7 @@ def _due_staged(
     listed = listed.filter(pc.starts_with(listed["address"], "data/"))
     for committed in (entries, bucket["committed"]):
         listed = listed.filter(pc.invert(_meets(listed, committed)))
+    listed = _free(judges.held, listed, bucket["names"])
     staged = bucket["staged"].filter(_meets(bucket["staged"], listed))
     in_scan = staged["created_at"].is_valid()
     in_diffs, in_scans = (
@@ -613,6 +615,12 @@ def _due_staged(
         if len(of) >= in_diffs[hash_] and len(of) * scans >= in_scans[hash_]
     }
     yield from _taken(judges, listed, names, judges.staged.due)
+
+
+def _free(held: Holds, listed: pa.Table, names: pa.Table) -> pa.Table:
+    """Leave out the objects that a hold keeps by one of their names: columns address_hash, path."""
+    why = held.reasons_of_paths(names["path"].combine_chunks().cast(pa.binary()))
+    return listed.filter(pc.invert(_meets(listed, names.filter(why.is_valid()))))
 
 
 def _taken(

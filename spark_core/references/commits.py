@@ -401,12 +401,14 @@ def _keep_expired(
 ) -> tuple[ExpiredMetarangesFigures, Sequence[Manifest]]:
     """Store the newest commit of each metarange that no retained commit has, up to a limit.
 
+    There is no limit where holds by path are to read them all (`held_paths`).
+
     Returns:
         Whether these are all of them, and the table's manifest, so that the verdict names it; and
         the manifests to enclose.
     """
     table = newest_expired(found)
-    limit = METARANGES[run.options.explain]
+    limit = table.num_rows if found.holds.of_paths else METARANGES[run.options.explain]
     made = list[Manifest]()
     if table.num_rows and limit:
         draft = Draft(

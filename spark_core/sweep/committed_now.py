@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -21,9 +21,10 @@ from spark_core.records import tables
 from spark_core.records.figures import ReachedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target, parts_of, summed, write_read
-from spark_core.references import rows_aside
+from spark_core.references import held_paths, rows_aside
 from spark_core.references.commits import ReadCommits, and_compacted, heads_now, read_commits
 from spark_core.references.heads import Heads
+from spark_core.references.held_paths import HeldPaths
 from spark_core.references.needed_tables import telling_who_needs
 from spark_core.references.range_entries import read_ranges
 from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
@@ -54,6 +55,7 @@ class TablesRead:
             listing, and their neighbours.
         target: Where the addresses are that they reach.
         reached: These, as tasks put them aside.
+        held: What holds by path keep.
     """
 
     metaranges: Mapping[str, bool] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class TablesRead:
     later: AnySource | None = None
     target: Target | None = None
     reached: tuple[Receipt, ...] = ()
+    held: HeldPaths = held_paths.NOTHING
 
     def addresses(self, run: Run) -> AnySource:
         """Return the addresses that the tables reach: columns of `_REACHED`."""
@@ -70,6 +73,7 @@ class TablesRead:
         """Remove what was put aside."""
         if self.target is not None:
             rows_aside.remove(self.target, self.reached)
+        self.held.release()
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,9 @@ class Committed:
         _require_commits(run, commits)
         with telling_who_needs(run, lambda: commits.table):
             reached = _Reached.read(run, prefix, mark, _retained(commits), known)
-        return cls(began, commits, reached.known, reached.figures)
+        held = held_paths.of_now(run, prefix, commits, known.held)
+        known = reached.known if held is known.held else replace(reached.known, held=held)
+        return cls(began, commits, known, reached.figures)
 
 
 def _require_commits(run: Run, commits: ReadCommits) -> None:
@@ -197,12 +203,15 @@ class _Reached:
             entries_read=read["entries"],
         )
         heads_of_new = ranges.filter(ranges["is_head"])["range_id"]
-        new_known = TablesRead(
-            {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
-            pa.chunked_array([*_chunks(old_ranges), *_chunks(heads_of_new)], pa.string()),
-            known.later,
-            target,
-            (*known.reached, *reached),
+        new_known = replace(
+            known,
+            metaranges={
+                **known.metaranges,
+                **{metarange.id: metarange.is_head for metarange in new},
+            },
+            head_ranges=pa.chunked_array([*_chunks(old_ranges), *_chunks(heads_of_new)]),
+            target=target,
+            reached=(*known.reached, *reached),
         )
         return cls(new_known, figures)
 

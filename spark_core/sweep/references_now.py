@@ -62,7 +62,9 @@ from spark_core.sweep.why_kept import KEPT, NOTHING, Kept, Rules, why_kept
 _HASHES = pa.schema([ADDRESS_HASH])
 _PLANNED = pa.schema([ADDRESS_HASH, *OBJECTS])
 _ADDRESSES = pa.schema([ADDRESS_HASH, OBJECTS.field("address")])
-_NAMES = pa.schema([*_ADDRESSES, staged_names.TAKEN.field("branch")])
+_NAMES = pa.schema([ADDRESS_HASH, *staged_names.TAKEN])
+# Sources of which every row must come to its comparison.
+_WHOLE = ("planned", "staged", "committed", "held_paths")
 
 
 @dataclass(frozen=True)
@@ -302,6 +304,7 @@ class _Reading:
             "concluded": self.concluded,
             "staged": rows_aside.source_of(run, _HASHES, entries),
             "committed": self.known.addresses(run).through(KEPT, _reasons),
+            "held_paths": self.known.held.source(run),
             **of_policy,
         }
         meet = partial(_meet, rules, self.kept.hashes, self.began)
@@ -310,7 +313,7 @@ class _Reading:
         )
         held.callback(rows_aside.remove, rest, left)
         came = sum((one.rows for one in met), Counter[str]())
-        wanted = Counter({name: sources[name].rows for name in ("planned", "staged", "committed")})
+        wanted = Counter({name: sources[name].rows for name in _WHOLE})
         wanted["own"] = 0 if self.by_policy is None else self.by_policy.count
         wanted = +wanted
         if came != wanted:
@@ -538,7 +541,7 @@ def _meet(
     is_own = pc.is_in(rest["address"], value_set=_addresses(bucket["own"]))
     dates = pc.if_else(is_own, pa.scalar(linked_at, schemas.INSTANT), rest["last_modified"])
     objects = rest.select(OBJECTS.names[:-1]).append_column(OBJECTS.names[-1], dates)
-    rows = {name: bucket[name].num_rows for name in ("planned", "staged", "committed", "own")}
+    rows = {name: bucket[name].num_rows for name in (*_WHOLE, "own")}
     return Sent(_Met(Counter(rows), kept), {rows_aside.place_of(planned): objects.cast(OBJECTS)})
 
 

@@ -28,7 +28,7 @@ from spark_core.spark.exchange import numbers_of
 STAGED = "staged"
 # The cause begins so for an object that the policy let go at the mark and the sweep keeps.
 NOT_LET_GO = "not let go any more: "
-_ON_HELD = f"{NOT_LET_GO}a hold keeps what is staged on branch "
+_ON_HELD = "a hold keeps what is staged on branch "
 
 _SENTENCES = pa.array([fate.sentence for fate in FATES])
 
@@ -74,7 +74,7 @@ class Rules:
     """What counts for all objects.
 
     Attributes:
-        holds: Holds that keep objects by address.
+        holds: Holds.
         held_branches: Branches whose staged entries a hold keeps.
         not_named: Why an object stays that the policy does not name.
         readings: How often each staged entry was read.
@@ -96,20 +96,21 @@ def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: Rules) -> pa
 
     Args:
         objects: Columns address_hash and address.
-        now: What refers to them now. By hash: `staged`, and `committed` with why. By address:
-            `own`, which go by a policy; of those `named`, which it names now by their names in
-            commits; `in_no_commit`; and `names`, which have branch, a row for each name under which
-            rules take one of them although it is staged.
+        now: What refers to them now. By hash: `staged`, `committed` with why, and `held_paths`,
+            columns of `held_paths.HELD`. By address: `own`, which go by a policy; of those `named`,
+            which it names now by their names in commits; `in_no_commit`; and `names`, which have
+            branch and path, a row for each name under which rules take one of them although it is
+            staged.
         rules: What counts for all of them.
 
     Returns:
         The least of all reasons; null for an object that may go.
     """
     hashes, addresses = _of(objects, "address_hash"), _of(objects, "address")
-    held_branch = _held_branch(addresses, now["names"], rules)
+    held_staged = _held_staged(addresses, now["names"], rules)
     is_own = _are_in(addresses, now["own"])
     is_taken = pc.and_(is_own, _are_taken(hashes, addresses, now, rules))
-    is_taken = pc.and_not(is_taken, held_branch.is_valid())
+    is_taken = pc.and_not(is_taken, held_staged.is_valid())
     is_staged = pc.is_in(hashes, value_set=_of(now["staged"], "address_hash"))
     committed = Kept.of(now["committed"]).why(hashes.to_numpy())
     # Commits reach what a rule names by its names there. What goes although it is staged must be in
@@ -118,7 +119,8 @@ def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: Rules) -> pa
     is_judged = pc.and_(is_own, pc.or_(is_named, is_taken))
     is_new = pc.or_(pc.and_not(is_staged, is_taken), pc.and_(is_taken, committed.is_valid()))
     is_due = pc.and_not(is_judged, is_new)
-    held = rules.holds.reasons(addresses)
+    by_path = Kept.of(now["held_paths"].rename_columns(KEPT.names)).why(hashes.to_numpy())
+    held = pc.coalesce(rules.holds.reasons(addresses), by_path)
     codes = fate(
         Known(
             np.full(len(addresses), CODES[Fate.EXPIRED], np.int8),
@@ -130,8 +132,8 @@ def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: Rules) -> pa
             is_unnamed=_numbers(pc.and_not(is_own, is_due)),
         )
     )
-    on_held = pc.binary_join_element_wise(_ON_HELD, held_branch, "")
-    not_named = pc.coalesce(on_held, pa.scalar(NOT_LET_GO + rules.not_named))
+    not_let_go = pc.binary_join_element_wise(NOT_LET_GO, held_staged, "")
+    not_named = pc.coalesce(not_let_go, pa.scalar(NOT_LET_GO + rules.not_named))
     is_passed_over = pc.and_not(is_own, is_taken)
     whys = pc.min_element_wise(
         pc.if_else(pc.and_not(is_staged, is_taken), STAGED, None),
@@ -166,11 +168,16 @@ def _are_taken(
     return pc.and_(is_named, _are_in(addresses, now["in_no_commit"]))
 
 
-def _held_branch(addresses: pa.StringArray, names: pa.Table, rules: Rules) -> pa.StringArray:
-    """Return the first branch that a hold keeps and on which an object is staged."""
-    held = pa.array(sorted(rules.held_branches), pa.string())
-    names = names.filter(pc.is_in(names["branch"], value_set=held))
-    return _looked_up(addresses, names.group_by("address").aggregate([("branch", "min")]))
+def _held_staged(addresses: pa.StringArray, names: pa.Table, rules: Rules) -> pa.StringArray:
+    """Return the first hold, in words, on a branch or a path where an object is staged."""
+    names = names.combine_chunks()
+    branch, path = (_of(names, name) for name in ("branch", "path"))
+    is_held = pc.is_in(branch, value_set=pa.array(sorted(rules.held_branches), pa.string()))
+    on_held = pc.binary_join_element_wise(_ON_HELD, pc.if_else(is_held, branch, None), "")
+    by_path = rules.holds.reasons_of_paths(path.cast(pa.binary()))
+    held = names.append_column("held_by", pc.coalesce(on_held, by_path))
+    held = held.filter(held["held_by"].is_valid())
+    return _looked_up(addresses, held.group_by("address").aggregate([("held_by", "min")]))
 
 
 def _looked_up(keys: pa.Array, known: pa.Table) -> pa.Array:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
+from spark_core import holds
+from spark_core.errors import IncompleteReadError
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -109,3 +111,47 @@ def test_14_identical_content_was_uploaded_again_and_seen_by_no_scan(
     run = repository.marked(spark)
     assert sweep_only(run) == {dead: "deleted"}
     assert twin in repository.there(run)
+
+
+def hold_path(run: Any, pattern: str, name: str = "models") -> None:
+    holds.add(run, name, "path", pattern, who="ann", why="")
+
+
+def test_65_a_hold_by_path_did_not_keep_what_only_expired_commits_had_there(
+    repository: Repository, spark: Any
+) -> None:
+    final, _ = repository.expired("models/a/b/final", b"final")
+    draft, _ = repository.expired("models/a/draft", b"draft")
+    hold_path(open_sandbox_run(repository.sandbox, "repo", spark, NOW), "models/**/final")
+    run = repository.marked(spark)
+    assert sweep_only(run) == {draft: "deleted"}
+    assert final in repository.there(run)
+
+
+def test_65_a_hold_by_path_that_was_made_after_the_mark_did_not_keep_anything(
+    repository: Repository, spark: Any
+) -> None:
+    final, _ = repository.expired("models/a/b/final", b"final")
+    draft, _ = repository.expired("models/a/draft", b"draft")
+    run = repository.marked(spark)
+    hold_path(run, "models/**/final")
+    assert sweep_only(run) == {draft: "deleted", final: "kept"}
+    assert final in repository.there(run)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_65_what_a_hold_by_path_keeps_was_not_known_because_a_table_was_gone(
+    repository: Repository, spark: Any, when: str
+) -> None:
+    final, commit_id = repository.expired("models/final", b"final")
+    run = open_sandbox_run(repository.sandbox, "repo", spark, NOW)
+    if when == "before":
+        hold_path(run, "models/*")
+    else:
+        run = repository.marked(spark)
+        hold_path(run, "models/*")
+    commit = next(run.server.log("repo", commit_id))
+    run.store.delete([f"_lakefs/{commit.metarange_id}"])
+    with pytest.raises(IncompleteReadError, match=r"hold models: .* cannot be read .*is unknown"):
+        repository.marked(spark) if when == "before" else sweep_only(run)
+    assert final in repository.there(run)

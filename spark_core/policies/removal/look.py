@@ -140,7 +140,7 @@ class Look:
         return [entry for entry, is_touched in zip(lot, touched, strict=True) if not is_touched]
 
     def _unheld(self, lot: list[DatedEntry]) -> list[DatedEntry]:
-        kept = held(self._run, self._holds, [entry.physical_address for entry in lot])
+        kept = held(self._run, self._holds, lot)
         self.found.kept["held"] += sum(kept)
         return [entry for entry, is_held in zip(lot, kept, strict=True) if not is_held]
 
@@ -174,15 +174,18 @@ def addresses_of(run: Run, ref: str, paths: Sequence[str]) -> dict[str, str]:
     return dict(addresses_on(run.server, run.repository.id, ref, paths))
 
 
-def held(run: Run, holds: Holds, physical_addresses: Sequence[str]) -> list[bool]:
-    """Say of each object whether a hold keeps it by its address."""
+def held(run: Run, holds: Holds, entries: Sequence[DatedEntry]) -> list[bool]:
+    """Say of each entry whether a hold keeps its object, by its address or its path."""
+    paths = [each.path.encode("utf-8", "surrogatepass") for each in entries]
+    by_path = holds.reasons_of_paths(pa.array(paths, pa.binary()))
+    kept: list[bool] = by_path.is_valid().to_pylist()
     if not holds.of_addresses:
-        return [False] * len(physical_addresses)
-    relative = [run.namespace.relative(each, AddressType.FULL) for each in physical_addresses]
+        return kept
+    relative = [run.namespace.relative(each.physical_address, AddressType.FULL) for each in entries]
     protected = holds.protecting(pa.array([each or "" for each in relative], pa.string()))
     return [
-        address is not None and bool(is_held)
-        for address, is_held in zip(relative, protected.to_pylist(), strict=True)
+        has_path or (address is not None and bool(is_held))
+        for has_path, address, is_held in zip(kept, relative, protected.to_pylist(), strict=True)
     ]
 
 

@@ -90,7 +90,7 @@ class StagedLook:
         entry = next(listed, None)
         if entry is None or entry.path != path or not is_old(entry.modified, self._old):
             return _Answer(None, "young")
-        if held(self._run, self._holds, [entry.physical_address])[0]:
+        if held(self._run, self._holds, [entry])[0]:
             return _Answer(None, "held")
         try:
             written = self._written(entry)

@@ -23,6 +23,7 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.holds import Hold, Holds
+from spark_core.holds.path_patterns import beginning, matching
 from spark_core.model import Branch, Commit, Refs, Tag
 from spark_core.storage import DeleteOutcome
 from tests.support.memory_store import MemoryStore
@@ -387,3 +388,49 @@ def test_a_listing_that_comes_empty_once_does_not_let_go_of_what_is_held():
     store, made = Forgetful(), _hold("prefix", "data/s/")
     store.put(lakegc_keys.hold_key(made.name), made.to_json())
     assert holds.load(store).holds == (made,)
+
+
+def _matches(pattern, path):
+    """The same as `matching`, read off the words of the command's help."""
+    if pattern == path:
+        return True
+    if pattern.startswith("/**/") and _matches(pattern[3:], path):
+        return True
+    if pattern.startswith("**"):
+        rest = pattern.lstrip("*")
+        return any(_matches(rest, path[at:]) for at in range(len(path) + 1))
+    if pattern.startswith("*"):
+        name = path.partition("/")[0]
+        return any(_matches(pattern[1:], path[at:]) for at in range(len(name) + 1))
+    return bool(path and pattern) and path[0] == pattern[0] and _matches(pattern[1:], path[1:])
+
+
+_LETTERS = st.text(st.sampled_from("ab/.(\xe9"), max_size=3)
+
+
+@given(
+    st.lists(st.one_of(_LETTERS, st.sampled_from(["*", "**", "/**/"])), min_size=1, max_size=5),
+    st.lists(st.text(st.sampled_from("ab/.(\xe9\n"), max_size=8), min_size=1),
+)
+def test_a_pattern_of_paths_matches_what_its_words_say(parts, paths):
+    pattern = "".join(parts)
+    found = matching(pa.array([path.encode() for path in paths]), pattern).to_pylist()
+    for path, is_found in zip(paths, found, strict=True):
+        # Doubt keeps: `**/` at the beginning stands for no folder, too.
+        assert is_found or not _matches(pattern, path)
+        assert is_found == _matches(pattern, path) or pattern.startswith("**/")
+        assert not is_found or path.encode().startswith(beginning(pattern))
+
+
+def test_a_hold_by_path_keeps_what_was_there_and_names_no_address(run):
+    made = _add(run, "path", "models/**/final")
+    held = holds.load(run.store)
+    assert held.holds == (made,)
+    assert (held.of_paths, held.of_addresses, held.starting_commits) == ((made,), (), [])
+    assert Holds.of_figures(held.figures).of_paths[0].value == "models/**/final"
+    paths = pa.array([b"models/a/final", b"models/\xff/final", b"models/final.csv"])
+    words = "hold audit: path models/**/final"
+    assert held.reasons_of_paths(paths).to_pylist() == [words, words, None]
+    for wrong in ("", "models/", "a\ud800"):
+        with pytest.raises(SettingsError):
+            _add(run, "path", wrong, name="other")

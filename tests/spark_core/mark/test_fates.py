@@ -20,6 +20,7 @@ from spark_core.mark.fate_rows import Targets
 from spark_core.mark.fates import Answers, Inputs, Words
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Target
+from spark_core.references.held_paths import HELD
 from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import source_of
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
@@ -39,7 +40,13 @@ def run(request, tmp_path, spark, monkeypatch):
     return written_run(tmp_path, spark=spark)
 
 
-def _decide(written, *, held=holds.NONE, answers=NOBODY, **inputs):
+def _held_paths(*addresses):
+    words = ["hold a: path m/**"] * len(addresses)
+    rows = pa.table([[hash_of(each) for each in addresses], words], schema=HELD)
+    return source_of(rows, HELD)
+
+
+def _decide(written, *, held=holds.NONE, held_paths=(), answers=NOBODY, **inputs):
     run = written.run
     stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
     attempt = writing.new_attempt()
@@ -52,7 +59,7 @@ def _decide(written, *, held=holds.NONE, answers=NOBODY, **inputs):
         stored[tables.NAMESPACE_SLICES],
         stored[tables.UNCOMMITTED_ADDRESSES],
         stored[tables.COMMITTED_ADDRESSES],
-        inputs=Inputs(held, **inputs),
+        inputs=Inputs(held, _held_paths(*held_paths), **inputs),
         targets=targets,
         words=WORDS,
     )
@@ -152,6 +159,23 @@ def _named(*rows):
         *zip(*[row[1:] for row in rows], strict=True),
     ]
     return source_of(pa.table([pa.array(column) for column in columns], schema=NAMED), NAMED)
+
+
+def test_what_is_held_by_a_path_stays_although_a_policy_takes_it(run):
+    run.mark(
+        {"data/a/held": (3, OLD), "data/a/due": (4, OLD), "data/a/goes": (5, OLD)},
+        committed=["data/a/due"],
+    )
+    held = ["data/a/held", "data/a/held", "data/a/due", "data/b/never"]
+    decided, rows = _decide(
+        run, held_paths=held, due=_named(("data/a/due", "data/a/due", "rule 1"))
+    )
+    assert [row["address"] for row in rows] == ["data/a/goes"]
+    assert decided.objects[Fate.HELD] == decided.objects[Fate.COMMITTED] == 1
+    (stored,) = (
+        row for row in _rows(run.run, decided.fates, schemas.FATES) if row["fate"] == "held"
+    )
+    assert (stored["why"], stored["address"]) == ("hold a: path m/**", "data/a/held")
 
 
 def test_what_a_policy_names_goes_although_it_is_committed(run):

@@ -4,14 +4,16 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed
-from spark_core.holds import Holds
+from spark_core.holds import Hold, Holds
 from spark_core.policies.staged_names import TAKEN
+from spark_core.references.held_paths import HELD
 from spark_core.sweep.why_kept import KEPT, Kept, Rules, why_kept
+from tests.support.written_run import NOW
 
 A, B, C = "data/s/a", "data/s/b", "data/s/c"
 NO_HOLDS = Holds(())
 ADDRESSES = pa.schema([ADDRESS_HASH, pa.field("address", pa.string())])
-NAMES = pa.schema([*ADDRESSES, TAKEN.field("branch")])
+NAMES = pa.schema([ADDRESS_HASH, *TAKEN])
 
 
 def objects(*addresses, hashes=None):
@@ -19,17 +21,32 @@ def objects(*addresses, hashes=None):
     return pa.table([hashed(names) if hashes is None else hashes, names], schema=ADDRESSES)
 
 
-def asked(*addresses, rules=None, staged=(), committed=(), names=(), hashes=None, **of_policy):
+def _named(rows, schema):
+    """Rows of an address and its words."""
+    words = pa.array([words for _, words in rows], pa.string())
+    return pa.table([objects(*(address for address, _ in rows))["address_hash"], words], schema)
+
+
+def asked(
+    *addresses,
+    rules=None,
+    staged=(),
+    committed=(),
+    held_paths=(),
+    names=(),
+    path="a/b",
+    hashes=None,
+    **of_policy,
+):
     """Say why objects stay, by the addresses of what refers to them."""
-    whys = pa.array([why for _, why in committed], pa.string())
     branches = pa.array([branch for _, branch in names], pa.string())
     now = {
         "staged": objects(*staged).select(["address_hash"]),
-        "committed": pa.table(
-            [objects(*(address for address, _ in committed))["address_hash"], whys], schema=KEPT
-        ),
+        "committed": _named(committed, KEPT),
+        "held_paths": _named(held_paths, HELD),
         "names": objects(*(address for address, _ in names))
         .append_column("branch", branches)
+        .append_column("path", pa.repeat(path, len(branches)))
         .cast(NAMES),
         **{name: objects(*of_policy.get(name, ())) for name in ("own", "named", "in_no_commit")},
     }
@@ -105,3 +122,22 @@ def test_a_staged_object_goes_only_if_in_no_commit_and_due_under_as_many_names_a
         "names": [(A, "dev"), (A, "main")],
     }
     assert asked(A, **{**usual, **changed}) == [wanted]
+
+
+def test_what_a_hold_keeps_by_a_path_stays_whatever_the_policy_names():
+    kept = {"held_paths": [(A, "hold a: path m/**"), (A, "hold b: path m/*")]}
+    assert asked(A, B, **kept) == ["hold a: path m/**", None]
+    of_policy = {"own": [A, B], "named": [A, B], "committed": [(A, "commit 1")]}
+    rules = Rules(NO_HOLDS, not_named="why")
+    assert asked(A, B, rules=rules, **kept, **of_policy) == ["hold a: path m/**", None]
+
+
+def test_what_is_staged_at_a_held_path_stays_though_a_rule_takes_its_staged_names():
+    taken = {"own": [A], "in_no_commit": [A], "staged": [A], "names": [(A, "dev")]}
+    held = Hold("m", "path", "m/**/final", None, "ann", NOW, "")
+    for holds, stays in ((), False), ((held,), True):
+        rules = Rules(Holds(holds), readings=1, may_be_staged=True)
+        (found,) = asked(A, rules=rules, path="m/x/final", **taken)
+        assert (found is not None) == stays
+    assert "hold m: path m/**/final" in found
+    assert asked(A, rules=rules, path="m/x/draft", **taken) == [None]
