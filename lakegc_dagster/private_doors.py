@@ -8,14 +8,16 @@ names that are used in a way of their own. An upgrade may break any of these:
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -67,6 +69,8 @@ _STARTED_BY_DAGSTER = frozenset(
     }
 )
 
+_SHARING, _SHARED = Lock(), list[Sequence[logging.Handler]]()
+
 
 def started_by_a_person(tags: Mapping[str, str], requests: str = REQUESTED_RUNS) -> bool:
     """Say whether a person started a run and looks at it, by its tags.
@@ -107,6 +111,22 @@ def instance_without_log_files(home: Path) -> Iterator[dg.DagsterInstance]:
         instance = dg.DagsterInstance.from_config(str(home), Path(file.name).name)
     with instance:
         yield instance
+
+
+def share_log_handlers(instance: dg.DagsterInstance) -> None:
+    """Let the runs of this process write to the log handlers that the first of them found.
+
+    At the start of each run Dagster sets up Python's logging for the whole process anew, and shuts
+    the handlers of the run beside it down, which ends in a deadlock. Where Dagster finds its
+    handlers in another way, this changes nothing.
+
+    Args:
+        instance: The instance of a run that has not begun.
+    """
+    with _SHARING:
+        if not _SHARED:
+            _SHARED.append(instance.get_yaml_python_handlers())
+    instance.get_yaml_python_handlers = lambda: _SHARED[0]  # type: ignore[method-assign]
 
 
 def as_runs_of(

@@ -57,6 +57,8 @@ INTERRUPTED_WORDS = {
     "certificate": "no certificate was written",
 }
 
+_SPARKS_LINES = "Show Spark's own lines, which otherwise only go to a file."
+
 # The start of a Java stack trace.
 _STACK = re.compile(r"\s+at \S+\(")
 
@@ -100,12 +102,13 @@ take_over_option = click.option(
 )
 
 
-def command_body(body: Body) -> Callable[..., NoReturn]:
+def command_body(body: Body, verbose: str = _SPARKS_LINES) -> Callable[..., NoReturn]:
     """Give a command `--config`, `--verbose` and `--debug`, and turn its end into an exit code.
 
     Args:
         body: Does the work and returns the exit code. A LakegcError of it is shown without a
             traceback.
+        verbose: What `--verbose` shows.
     """
 
     @click.option(
@@ -113,7 +116,7 @@ def command_body(body: Body) -> Callable[..., NoReturn]:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Settings file; else LAKEGC_CONFIG, else ./lakegc.toml.",
     )
-    @output_options
+    @functools.partial(output_options, words=verbose)
     @functools.wraps(body)
     def command(*, verbose: bool, debug: bool, **arguments: Any) -> NoReturn:
         work = functools.partial(body, **arguments)
@@ -122,12 +125,10 @@ def command_body(body: Body) -> Callable[..., NoReturn]:
     return command
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--verbose` and `--debug`."""
+def output_options(command: Callable[..., Any], words: str = _SPARKS_LINES) -> Callable[..., Any]:
+    """Give a command `--verbose`, which shows what `words` say, and `--debug`."""
     debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-    verbose = click.option(
-        "--verbose", is_flag=True, help="Show Spark's own lines, which otherwise only go to a file."
-    )
+    verbose = click.option("--verbose", is_flag=True, help=words)
     return verbose(debug(command))
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import atexit
 import gc
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -24,22 +23,23 @@ from lakegc_dagster.cli.common import (
     output_options,
     read_settings,
     take_over_option,
-    unforeseen,
 )
 from lakegc_dagster.cli.confirm import confirm
 from lakegc_dagster.cli.doctor import doctor
 from lakegc_dagster.cli.explain import explain
 from lakegc_dagster.cli.holds import hold
-from lakegc_dagster.cli.metrics import metrics, publish_metrics
-from lakegc_dagster.cli.notify import notify, tell_of_failure
+from lakegc_dagster.cli.launching import launch_each
+from lakegc_dagster.cli.metrics import metrics
+from lakegc_dagster.cli.notify import notify
 from lakegc_dagster.cli.restore import restore
-from lakegc_dagster.cli.retention import retention, show_named
+from lakegc_dagster.cli.retention import retention
 from lakegc_dagster.cli.rules import rules
-from lakegc_dagster.cli.runs import Ended, closing_table, runs, show_price, show_refused, status
+from lakegc_dagster.cli.runs import runs, status
+from lakegc_dagster.cli.shown_report import show_report
 from lakegc_dagster.cli.what_if import what_if
 from lakegc_dagster.whole_file import require_place, write_file
-from spark_core import __version__, lakegc_keys
-from spark_core.errors import SettingsError, exit_code
+from spark_core import __version__
+from spark_core.errors import SettingsError
 from spark_core.plain_text import visible
 
 # The objects of imported libraries stay. With Python's default of 700, a quarter of their import
@@ -49,8 +49,6 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 if TYPE_CHECKING:
     from lakegc_dagster.job_names import JobName
     from spark_core.model import RunKey
-    from spark_core.report import Report
-    from spark_core.run import Run
     from spark_core.settings import Settings
 
 
@@ -191,6 +189,11 @@ _key = click.option(
 )
 
 
+_launching = partial(
+    command_body,
+    verbose="Show every step of several repositories, one after the other, and Spark's own lines.",
+)
+
 _full = click.option(
     "--full", is_flag=True, help="Read everything, although the settings allow an optimized run."
 )
@@ -201,7 +204,7 @@ _full = click.option(
 @_key
 @_full
 @take_over_option
-@command_body
+@_launching
 def run(
     config: Path | None,
     repositories: Sequence[str],
@@ -213,7 +216,9 @@ def run(
     """Mark repositories, and sweep those whose mode is `sweep`.
 
     Without names: every repository of the settings, all under one run key, as the nightly schedule
-    does. The command goes on after a repository that is refused, and the exit code is then not 0.
+    does. Several are worked on side by side, and each is one line. The command goes on after a
+    repository that is refused or fails: the exit code is 3 if any was refused, else 1 if any
+    failed.
 
     \b
     Examples:
@@ -226,13 +231,13 @@ def run(
     def job(settings: Settings, repository_id: str) -> JobName:
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
-    return _launch_each(config, repositories, key, job, take_over=take_over, full=full)
+    return launch_each(config, repositories, key, job, take_over=take_over, full=full)
 
 
 @main.command()
 @_repositories
 @_key
-@command_body
+@_launching
 def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
     """Mark what retention policies name, and sweep only that if the mode is `sweep`.
 
@@ -256,7 +261,7 @@ def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None)
         sweeps = own.mode == "sweep" and own.policies == "sweep"
         return "mark_and_sweep" if sweeps else "mark"
 
-    return _launch_each(config, repositories, key, job, changed={"collects": "policies"})
+    return launch_each(config, repositories, key, job, changed={"collects": "policies"})
 
 
 _reference_mark = click.option(
@@ -271,7 +276,7 @@ _reference_mark = click.option(
 @_key
 @_full
 @_reference_mark
-@command_body
+@_launching
 def mark(
     config: Path | None,
     repositories: Sequence[str],
@@ -297,7 +302,7 @@ def mark(
     """  # noqa: D301 - as above
     if reference_mark is not None and len(repositories) != 1:
         raise SettingsError("--reference-mark is the mark of one repository", "Name that one.")
-    return _launch_each(
+    return launch_each(
         config,
         repositories,
         key,
@@ -341,7 +346,7 @@ def sweep(
       lakegc sweep my-repo --run 2026-11-20T02-00-00Z --take-over 2026-11-19T02-00-00Z
     """  # noqa: D301 - as above
     if reference_mark is not None:
-        return _launch_each(
+        return launch_each(
             config,
             [repository],
             key,
@@ -355,7 +360,7 @@ def sweep(
             "Name its run key with --run (`lakegc report` shows "
             "them), or a mark of lakeFS's own job with --reference-mark.",
         )
-    return _launch_each(
+    return launch_each(
         config,
         [repository],
         key,
@@ -409,7 +414,7 @@ def report(
         if as_json:
             click.echo(found.to_json())
         else:
-            _show_report(settings, repository, key, earlier=key is None)
+            show_report(settings, repository, key, earlier=key is None)
             if chart is not None:
                 click.echo(f"chart    {chart}")
     return 0
@@ -476,145 +481,6 @@ def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
         shown.print(f"UI       http://{where}:{port}  (Ctrl-C ends it)\n", markup=False)
         dagster_ui.serve(settings, port, host)
     return 0
-
-
-def _launch_each(
-    config: Path | None,
-    repositories: Sequence[str],
-    key: RunKey | None,
-    job: Callable[[Settings, str], JobName],
-    *,
-    reference_mark: str | None = None,
-    take_over: RunKey | None = None,
-    full: bool = False,
-    is_known: bool = False,
-    changed: Mapping[str, object] | None = None,
-) -> int:
-    from lakegc_dagster import console
-    from lakegc_dagster.java_process import LOG_NAME
-    from lakegc_dagster.run_keys import new_run_key
-    from lakegc_dagster.spark_output import OUTPUT
-    from lakegc_dagster.stored_runs import open_known
-    from spark_core.settings.collected_repositories import chosen_repositories
-    from spark_core.settings.environment import require_spark
-
-    shown = console.console()
-    code = 0
-    with ExitStack() as stack:
-        settings = read_settings(config, stack)
-        chosen = chosen_repositories(settings, repositories)
-        # All names are checked before the first run starts, so a typo is not found only after an
-        # hour.
-        jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}
-        for repository_id in chosen:
-            settings = settings.with_changed(repository_id, **(changed or {}))
-        # Before anything is asked, although a run without much to read needs no Java.
-        require_spark(settings)
-        log = OUTPUT.kept_in = settings.dagster_home / LOG_NAME
-        if is_known and key is not None:
-            for repository_id in chosen:
-                open_known(settings, repository_id, key)
-        is_new = key is None
-        key = key or new_run_key(settings.dagster_home)
-        ended = []
-        for repository_id, name in jobs.items():
-            shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
-            one, code_of_one = _launch_one(
-                settings,
-                name,
-                repository_id,
-                key,
-                log,
-                is_new=is_new,
-                reference_mark=reference_mark,
-                take_over=None if take_over is None else str(take_over),
-                full=full,
-            )
-            ended.append(one)
-            code = max(code, code_of_one)
-        closing_table(shown, ended)
-        publish_metrics(settings)
-    return code
-
-
-def _launch_one(
-    settings: Settings, name: JobName, repository_id: str, key: RunKey, log: Path, **asked: Any
-) -> tuple[Ended, int]:
-    """Run a job of one repository, and show what came of it; `asked` goes to `launch`.
-
-    Returns:
-        How it ended, and the exit code that this calls for.
-    """
-    from lakegc_dagster import console
-    from lakegc_dagster.launch.run_job import launch
-    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
-
-    shown = console.console()
-    began = time.monotonic()
-    # Earlier repositories may have been swept.
-    with phase(f"Nothing of {repository_id} was deleted."), console.Steps(shown) as steps:
-        result = launch(settings, name, repository_id, key, on_event=steps, **asked)
-    if not result.success:
-        failure = result.error or unforeseen(result.message, log, result.state)
-        console.show_error(console.console(sys.stderr), failure)
-        show_refused(shown, settings, repository_id, key, result)
-        tell_of_failure(settings, repository_id, key, failure)
-        took = time.monotonic() - began
-        return Ended.of(repository_id, result, failure, took), exit_code(failure)
-    with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
-        _show_report(settings, repository_id, key, earlier=False, marked=result.marked)
-    shown.print(f"worked   {result.work}", markup=False, soft_wrap=True)
-    if result.house is not None:
-        shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
-    shown.print()
-    return Ended.of(repository_id, result, None, time.monotonic() - began), 0
-
-
-def _show_report(
-    settings: Settings,
-    repository_id: str,
-    key: RunKey | None,
-    *,
-    earlier: bool,
-    marked: tuple[Run, Report] | None = None,
-) -> None:
-    """Show the report of a run; `marked` is that of a mark which this process has just made."""
-    from lakegc_dagster import console
-    from lakegc_dagster.stored_runs import load_report, local_path
-    from spark_core.records import tables
-
-    shown = console.console()
-    if marked is None:
-        run, found, page = load_report(settings, repository_id, key)
-    else:
-        run, found = marked
-        page = local_path(run, lakegc_keys.report_keys(run.key, swept=False)["html"])
-    console.show_report(shown, found)
-    show_price(shown, found, run.options.price_per_gb_month)
-    folder = tables.DELETION_REPORT if found.swept else tables.EXPIRED_ADDRESSES
-    shown.print(f"\nreport   {page}", markup=False, soft_wrap=True)
-    shown.print(
-        f"Parquet  {local_path(run, tables.folder(folder, run.key))}", markup=False, soft_wrap=True
-    )
-    if marked is None or run.options.policies != "off":
-        show_named(run)
-    if earlier:
-        others = [str(other) for other in tables.runs(run.store) if other != run.key][:10]
-        if others:
-            shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
-    if found.passed and run.options.write_reference_mark:
-        from spark_core.handover.reference_mark import mark_id
-
-        shown.print(
-            f"mark id  {mark_id(run)}  (for the reference job)", markup=False, soft_wrap=True
-        )
-    if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:
-        named = "" if settings.file is None else f" --config {settings.file}"
-        shown.print(
-            f"next     lakegc sweep {repository_id} --run {run.key}{named}",
-            markup=False,
-            soft_wrap=True,
-        )
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lakegc_dagster.cli.common import command_body, read_settings
-from spark_core.errors import FAILED, LakegcError, RefusedError
+from spark_core.errors import FAILED
 from spark_core.plain_text import bytes_text, money_text
 
 if TYPE_CHECKING:
@@ -21,12 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from lakegc_dagster.launch.run_job import LaunchResult
-    from spark_core.model import RunKey
-    from spark_core.report import Report
     from spark_core.report.past_runs import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
-    from spark_core.settings import Settings
 
 _NONE = "–"  # noqa: RUF001 - a dash, as in any table
 
@@ -123,130 +118,6 @@ def status(config: Path | None, repositories: Sequence[str], *, as_json: bool) -
     else:
         _show_status(shown, found)
     return FAILED if any(each.problem or each.overdue for each in found) else 0
-
-
-def show_price(shown: Console, found: Report, price: float | None) -> None:
-    """Say what the objects of a report cost, if the settings give a price."""
-    if price is None:
-        return
-    going, all_of_it = found.expired.size_bytes, found.listed.size_bytes
-    shown.print(
-        f"\nmoney    what may go costs {money_text(going, price)}; all objects together cost "
-        f"{money_text(all_of_it, price)} (price_per_gb_month = {price:g})",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run over one of several repositories ended.
-
-    Attributes:
-        repository: Repository id.
-        outcome: In words.
-        size: Objects and bytes that were deleted, or may go; None if nobody knows.
-        seconds: How long it took.
-    """
-
-    repository: str
-    outcome: str
-    size: tuple[int, int] | None
-    seconds: float
-
-    @classmethod
-    def of(
-        cls, repository_id: str, result: LaunchResult, failure: LakegcError | None, seconds: float
-    ) -> Ended:
-        """Sum up a run.
-
-        Args:
-            repository_id: Repository name.
-            result: What it stored and what its checks said.
-            failure: What ended it, if it did not end well.
-            seconds: How long it took.
-        """
-        from spark_core.records.figures import ExpiredFigures
-        from spark_core.report.past_runs import outcomes_of
-
-        swept = result.manifests.get("deletion_report")
-        marked = result.manifests.get("expired_addresses")
-        size = None
-        if swept is not None:
-            deleted = outcomes_of(swept).get("deleted", (0, 0))
-            size, outcome = deleted, "swept, so many deleted"
-        elif marked is not None:
-            size = (marked.rows, ExpiredFigures.of(marked).expired_bytes)
-            outcome = "marked, so many may go"
-        else:
-            outcome = "done"
-        if failure is not None:
-            names = ", ".join(check.name for check in result.checks if not check.allows)
-            kind = "refused" if isinstance(failure, RefusedError) else "failed"
-            outcome = f"{kind}: {names or type(failure).__name__}"
-        return cls(repository_id, outcome, size, seconds)
-
-
-def closing_table(shown: Console, ended: Sequence[Ended]) -> None:
-    """Show how a command ended for each of several repositories; nothing for a single one."""
-    from lakegc_dagster import console
-
-    if len(ended) < 2:
-        return
-    rows = [
-        (
-            each.repository,
-            each.outcome,
-            *(
-                (_NONE, _NONE)
-                if each.size is None
-                else (f"{each.size[0]:,}", bytes_text(each.size[1]))
-            ),
-            f"{each.seconds:.1f}",
-        )
-        for each in ended
-    ]
-    columns = ("repository", "outcome", "objects", "bytes", "seconds")
-    shown.print(console.table(f"All {len(ended)} repositories", columns, rows))
-
-
-def show_refused(
-    shown: Console, settings: Settings, repository_id: str, key: RunKey, result: LaunchResult
-) -> None:
-    """Show what a refused mark would let go, and the one way on; nothing if there is no mark.
-
-    Args:
-        shown: The console.
-        settings: The settings.
-        repository_id: Repository name.
-        key: Run key.
-        result: How the run ended.
-    """
-    from lakegc_dagster import console
-    from lakegc_dagster.stored_runs import load_report
-    from spark_core import checks
-
-    failing = [check.name for check in result.checks if not check.allows]
-    if not failing or "expired_addresses" not in result.manifests:
-        return
-    if "deletion_report" in result.manifests:
-        return
-    try:
-        run, found, page = load_report(settings, repository_id, key)
-    except LakegcError:
-        # The refusal itself was shown, and the report is only an addition.
-        return
-    shown.print()
-    shown.print(console.groups_table("What would go, by reason", found.by_reason))
-    show_price(shown, found, run.options.price_per_gb_month)
-    named = "" if settings.file is None else f" --config {settings.file}"
-    way_on = (
-        f"lakegc confirm {repository_id} {failing[0]} --run {key}{named}"
-        if set(failing) <= checks.CONFIRMABLE
-        else f"lakegc report {repository_id} --run {key}{named}"
-    )
-    for words in (f"\nreport   {page}", f"next     {way_on}\n"):
-        shown.print(words, markup=False, soft_wrap=True)
 
 
 def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> None:

@@ -16,7 +16,7 @@ from lakegc_dagster.failures import RETRIES, RETRY_AFTER, may_pass, refusal_of
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.private_doors import as_runs_of
+from lakegc_dagster.private_doors import as_runs_of, share_log_handlers
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from spark_core.checks import CheckResult
@@ -140,6 +140,16 @@ class _Recorder(Observer):
         return self.error or refusal_of(repository_id, key, self.checks)
 
 
+def prepare_runs(settings: Settings) -> None:
+    """Make Dagster's home and its database, which runs side by side would make at the same time.
+
+    Raises:
+        LakegcError: If it cannot be made or used.
+    """
+    with open_instance(settings.dagster_home):
+        pass
+
+
 def launch(
     settings: Settings,
     job: JobName,
@@ -192,6 +202,7 @@ def launch(
     before = placement.work_so_far()
     asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full}
     with open_instance(settings.dagster_home) as instance:
+        share_log_handlers(instance)
         add_partitions(instance, [repository_id], [key])
         origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)
         result = definition.execute_in_process(

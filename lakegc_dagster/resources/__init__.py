@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -113,6 +114,9 @@ class Wiring:
     names: Names = OWN
 
 
+_STARTING = Lock()
+
+
 class SparkResource(LazyPySparkResource):
     """The one Spark session of the process; a run without much to read starts none.
 
@@ -142,6 +146,11 @@ class SparkResource(LazyPySparkResource):
         return self._start() if self._starting is None else self._starting.result()
 
     def _start(self) -> Session:
+        # Runs side by side in one process ask for the same one.
+        with _STARTING:
+            return self._started()
+
+    def _started(self) -> Session:
         address = chosen_remote()
         if address is not None:
             require_connect(address)

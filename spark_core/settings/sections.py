@@ -242,9 +242,12 @@ class LaunchSettings(
             `spark-submit` the cluster that `arguments` name. Runs of the command line work in their
             own process.
         arguments: Options of `spark-submit`, each word by itself, such as `--master` and `yarn`.
+        repositories_at_once: On how many repositories a command works side by side, in one process
+            with one Spark session; each takes the memory of a run.
     """
 
     arguments: list[str] = Field(default_factory=list)
+    repositories_at_once: int = Field(default=2, ge=1, le=64)
 
     @property
     def tool(self) -> str:

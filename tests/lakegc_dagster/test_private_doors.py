@@ -67,6 +67,18 @@ def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_pat
         )
 
 
+def test_runs_side_by_side_do_not_shut_down_the_log_handlers_of_each_other(monkeypatch):
+    from lakegc_dagster import private_doors
+
+    def set_up_anew(_config):
+        raise AssertionError(CLOSED.format("get_yaml_python_handlers in DagsterInstance"))
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        private_doors.share_log_handlers(instance)
+        monkeypatch.setattr("logging.config.dictConfig", set_up_anew)
+        assert idle.execute_in_process(instance=instance).success
+
+
 @dg.op
 def nothing():
     pass

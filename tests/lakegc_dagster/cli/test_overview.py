@@ -58,16 +58,30 @@ def place(spark, tmp_path_factory):
         yield Place(sandbox, folder)
 
 
-def test_a_run_over_what_patterns_match_ends_with_one_table(place):
+def test_a_run_over_what_patterns_match_is_a_line_each_and_one_table(place):
     assert place.ran.exit_code == 3, place.ran.output
-    last = place.ran.stdout.strip().splitlines()[-4:]
-    assert last[0].strip() == "All 2 repositories"
-    assert re.match(r"team-b +swept, so many deleted +[1-9]", last[2])
-    assert re.match(r"team-a +refused: expired_share_is_plausible +[1-9]", last[3])
+    first, *lines = place.ran.stdout.strip().splitlines()
+    assert first == f"run {place.key} of 2 repositories"
+    said = [line.partition(":")[0] for line in lines]
+    assert {"swept    team-b", "refused  team-a"} < set(said)
+    table = lines[-8:]
+    assert re.match(r"All 2 repositories, in \d+ seconds", table[0])
+    assert re.match(r"team-b +swept, were deleted +[1-9] +[\d.]+ kB +less", table[2])
+    assert re.match(
+        r"team-a +refused: expired_share_is_plausible +[1-9] +[\d.]+ kB +less", table[3]
+    )
 
 
-def test_a_refused_mark_shows_what_would_go_and_one_way_on(place):
-    assert "What would go, by reason" in place.ran.stdout
+def test_the_table_has_a_total_for_each_thing_that_can_be_added(place):
+    total, other, _, worked = place.ran.stdout.strip().splitlines()[-4:]
+    assert re.match(r"all together +1 swept, were deleted +[1-9]", total)
+    assert re.match(r"all together +1 refused, would go +[1-9]", other)
+    assert worked == "worked   this process"
+
+
+def test_a_refused_mark_says_why_and_one_way_on(place):
+    assert place.ran.stderr.count("expired_share_is_plausible: ") == 1
+    assert "What would go, by reason" not in place.ran.stdout
     way_on = f"lakegc confirm team-a expired_share_is_plausible --run {place.key} --config"
     assert re.findall(r"^next +(.*) \S+$", place.ran.stdout, re.MULTILINE) == [way_on]
 
@@ -171,3 +185,34 @@ def test_one_that_matches_nothing_of_them_starts_nothing(place, command):
     assert answer.exit_code == 2
     assert "the pattern taem-* matches no repository that" in answer.stderr
     assert not answer.stdout
+
+
+# Those below add runs.
+
+
+def test_verbose_shows_every_step_and_report_one_after_the_other(place):
+    answer = place.lakegc("mark", "team-*", "--verbose")
+    assert answer.exit_code == 3, answer.output
+    words = (r"mark team-b, run ", r"  namespace_slices ", r"report   /", r"mark team-a, run ",
+             r"What would go, by reason", r"All 2 repositories")  # fmt: skip
+    at = [re.search(rf"^{each}", answer.stdout, re.MULTILINE).start() for each in words]
+    assert at == sorted(at)
+
+
+def test_what_ends_one_repository_ends_no_other(place, monkeypatch):
+    from lakegc_dagster.launch import run_job
+
+    launch = run_job.launch
+
+    def broken(settings, job, repository_id, key, **asked):
+        if repository_id == "team-a":
+            raise ZeroDivisionError("a bug")
+        return launch(settings, job, repository_id, key, **asked)
+
+    monkeypatch.setattr(run_job, "launch", broken)
+    answer = place.lakegc("mark", "team-a", "team-b")
+    assert answer.exit_code == 1, answer.output
+    assert re.search(r"^marked   team-b: ", answer.stdout, re.MULTILINE)
+    assert re.search(r"^team-a +failed: LakegcError +", answer.stdout, re.MULTILINE)
+    assert "ZeroDivisionError: a bug. What Spark said is in " in answer.stderr
+    assert "Nothing of team-a was deleted." in answer.stderr

@@ -67,7 +67,7 @@ def place(spark, tmp_path_factory):
 @pytest.fixture(scope="module")
 def marked(place):
     """The answer of a run over a repository that refuses and one that is only marked."""
-    return place.lakegc("run", "frozen", "repo")
+    return place.lakegc("run", "frozen", "repo", "--verbose")
 
 
 @pytest.fixture(scope="module")

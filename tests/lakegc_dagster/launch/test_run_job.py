@@ -1,5 +1,6 @@
 """Running a job from a program: progress, result, and the Dagster home that the UI shows."""
 
+import os
 import signal
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from lakegc_dagster.cli.common import unforeseen
 from lakegc_dagster.launch.home import CODE_LOCATION
+from lakegc_dagster.launch.interrupts import Interrupts
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.names import POOL
 from spark_core import checks as guards
@@ -23,6 +25,7 @@ from spark_core.errors import (
     TransientError,
     VerdictError,
 )
+from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.phases import ended_a_command
 from spark_core.records import reading, tables
 from spark_core.reference_job import marks
@@ -231,6 +234,28 @@ def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, 
         launch(home, "mark_and_sweep", ground.repository_id, key, on_event=end)
     with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
         assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE]
+    assert not ground.has_verdict(key)
+    assert ground.objects() == ground.alive | ground.garbage
+
+
+def test_a_run_in_a_thread_is_a_failed_run_of_dagster_and_has_no_verdict(home, ground, tmp_path):
+    interrupts, key = Interrupts(), new_key()
+
+    def press(event):
+        if (event.kind, event.table) == ("stored", "namespace_slices"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def work(repository_id):
+        if repository_id:
+            with interrupts.heard_here():
+                launch(home, "mark_and_sweep", repository_id, key, on_event=press)
+        yield repository_id
+
+    with pytest.raises(KeyboardInterrupt), interrupts.passed_on():
+        list(side_by_side([ground.repository_id, ""], work, at_once=2))
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        (run,) = instance.get_runs()
+        assert run.status == dg.DagsterRunStatus.FAILURE
     assert not ground.has_verdict(key)
     assert ground.objects() == ground.alive | ground.garbage
 

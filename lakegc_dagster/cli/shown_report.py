@@ -1,0 +1,146 @@
+"""How the terminal shows what a run stored: its report, its price, and the way on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakegc_dagster.cli.retention import show_named
+from spark_core import lakegc_keys
+from spark_core.errors import LakegcError
+from spark_core.plain_text import money_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakegc_dagster.launch.run_job import LaunchResult
+    from spark_core.model import RunKey
+    from spark_core.report import Report
+    from spark_core.run import Run
+    from spark_core.settings import Settings
+
+
+def show_report(
+    settings: Settings,
+    repository_id: str,
+    key: RunKey | None,
+    *,
+    earlier: bool,
+    marked: tuple[Run, Report] | None = None,
+) -> None:
+    """Show the report of a run.
+
+    Args:
+        settings: The settings.
+        repository_id: Repository name.
+        key: Run key; the newest mark's when None.
+        earlier: Whether to name the runs before it.
+        marked: Run and report of a mark that this process has just made.
+    """
+    from lakegc_dagster import console
+    from lakegc_dagster.stored_runs import load_report, local_path
+    from spark_core.records import tables
+
+    shown = console.console()
+    if marked is None:
+        run, found, page = load_report(settings, repository_id, key)
+    else:
+        run, found = marked
+        page = local_path(run, lakegc_keys.report_keys(run.key, swept=False)["html"])
+    console.show_report(shown, found)
+    _show_price(shown, found, run.options.price_per_gb_month)
+    folder = tables.DELETION_REPORT if found.swept else tables.EXPIRED_ADDRESSES
+    _show_line(shown, f"\nreport   {page}")
+    _show_line(shown, f"Parquet  {local_path(run, tables.folder(folder, run.key))}")
+    if marked is None or run.options.policies != "off":
+        show_named(run)
+    if earlier:
+        others = [str(other) for other in tables.runs(run.store) if other != run.key][:10]
+        if others:
+            _show_line(shown, f"earlier  {'  '.join(others)}")
+    if found.passed and run.options.write_reference_mark:
+        from spark_core.handover.reference_mark import mark_id
+
+        _show_line(shown, f"mark id  {mark_id(run)}  (for the reference job)")
+    if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:
+        _show_line(
+            shown, f"next     lakegc sweep {repository_id} --run {run.key}{_config(settings)}"
+        )
+
+
+def refused_by(result: LaunchResult) -> list[str]:
+    """Return the names of the checks that do not let a run go on."""
+    return [check.name for check in result.checks if not check.allows]
+
+
+def way_on(settings: Settings, repository_id: str, key: RunKey, result: LaunchResult) -> str:
+    """Return the command that comes after a mark which its checks refuse; empty if there is none.
+
+    Args:
+        settings: The settings.
+        repository_id: Repository name.
+        key: Run key.
+        result: How the run ended.
+    """
+    from spark_core import checks
+
+    failing = refused_by(result)
+    if not failing or "expired_addresses" not in result.manifests:
+        return ""
+    if "deletion_report" in result.manifests:
+        return ""
+    words = (
+        f"confirm {repository_id} {failing[0]}"
+        if set(failing) <= checks.CONFIRMABLE
+        else f"report {repository_id}"
+    )
+    return f"lakegc {words} --run {key}{_config(settings)}"
+
+
+def show_refused(
+    shown: Console, settings: Settings, repository_id: str, key: RunKey, result: LaunchResult
+) -> None:
+    """Show what a refused mark would let go, and the one way on; nothing if there is no mark.
+
+    Args:
+        shown: The console.
+        settings: The settings.
+        repository_id: Repository name.
+        key: Run key.
+        result: How the run ended.
+    """
+    from lakegc_dagster import console
+    from lakegc_dagster.stored_runs import load_report
+
+    next_step = way_on(settings, repository_id, key, result)
+    if not next_step:
+        return
+    try:
+        run, found, page = load_report(settings, repository_id, key)
+    except LakegcError:
+        # The refusal itself was shown, and the report is only an addition.
+        return
+    shown.print()
+    shown.print(console.groups_table("What would go, by reason", found.by_reason))
+    _show_price(shown, found, run.options.price_per_gb_month)
+    _show_line(shown, f"\nreport   {page}")
+    _show_line(shown, f"next     {next_step}\n")
+
+
+def _show_price(shown: Console, found: Report, price: float | None) -> None:
+    """Say what the objects of a report cost, if the settings give a price."""
+    if price is None:
+        return
+    going, all_of_it = found.expired.size_bytes, found.listed.size_bytes
+    _show_line(
+        shown,
+        f"\nmoney    what may go costs {money_text(going, price)}; all objects together cost "
+        f"{money_text(all_of_it, price)} (price_per_gb_month = {price:g})",
+    )
+
+
+def _show_line(shown: Console, line: str) -> None:
+    shown.print(line, markup=False, soft_wrap=True)
+
+
+def _config(settings: Settings) -> str:
+    return "" if settings.file is None else f" --config {settings.file}"
