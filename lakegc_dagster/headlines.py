@@ -76,6 +76,11 @@ def of_not_swept(why: str) -> Metadata:
     return {"headline": _words(_sentence(why))}
 
 
+def of_ended(words: str) -> Metadata:
+    """Say of what a failed run did not make that it is over."""
+    return {"headline": _words(_sentence(words))}
+
+
 def of_policy(found: Sequence[CheckResult], facts: Mapping[str, Any]) -> Metadata:
     """Say what the retention policy names, as its checks have it, with the counters below.
 

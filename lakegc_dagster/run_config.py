@@ -12,6 +12,7 @@ from pydantic import Field
 from lakegc_dagster.names import OWN, Names
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES
 
+VERDICT = "verdict"
 HOUSE_KEEPING = "house_keeping"
 
 # The assets that take each option as config.

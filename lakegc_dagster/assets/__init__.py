@@ -5,7 +5,6 @@ Each asset calls one function of the engine.
 
 from lakegc_dagster.assets.arguments import Asset
 from lakegc_dagster.assets.mark import (
-    VERDICT,
     committed_addresses,
     expired_addresses,
     namespace_slices,
@@ -37,7 +36,6 @@ __all__ = [
     "MARK_ASSETS",
     "SWEEP_ASSETS",
     "UPKEEP_ASSETS",
-    "VERDICT",
     "Asset",
     "committed_addresses",
     "deletion_report",

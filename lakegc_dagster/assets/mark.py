@@ -13,13 +13,12 @@ from lakegc_dagster.headlines import of_verdict
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import ListingConfig, MarkConfig
+from lakegc_dagster.run_config import VERDICT, ListingConfig, MarkConfig
 from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.run.local_path import page_to_open
 
-VERDICT = "verdict"
 # A `Draft`, or the `StoredTable` of a closed run; Dagster takes no union.
 Made: TypeAlias = Any
 

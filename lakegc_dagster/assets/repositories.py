@@ -5,12 +5,11 @@ from typing import Any
 
 import dagster as dg
 
-from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.headlines import of_repositories
 from lakegc_dagster.metadata import work_metadata
 from lakegc_dagster.names import OWN, Names
-from lakegc_dagster.run_config import HOUSE_KEEPING
+from lakegc_dagster.run_config import HOUSE_KEEPING, VERDICT
 from spark_core.phases import NOTHING_DELETED, phase
 from spark_core.settings import Settings
 from spark_core.spark import placement

@@ -6,10 +6,9 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import table_asset
-from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.repeats import is_at_rest
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import SweepConfig
+from lakegc_dagster.run_config import VERDICT, SweepConfig
 from spark_core.records import tables
 
 if TYPE_CHECKING:

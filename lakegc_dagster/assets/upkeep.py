@@ -9,13 +9,13 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
-from lakegc_dagster.assets.mark import VERDICT
 from lakegc_dagster.headlines import of_house_keeping
+from lakegc_dagster.healing import failed_before, heal
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.partitions import forget_runs
 from lakegc_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig
+from lakegc_dagster.run_config import HOUSE_KEEPING, VERDICT, LeaseConfig
 from spark_core.records.tables import DELETION_REPORT
 
 
@@ -40,13 +40,16 @@ def house_keeping(
                 **of_house_keeping(engine.repeats.AT_REST),
             }
         )
+    failed = failed_before(context)
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
         house = engine.prune.after_run(run)
+        left_open = engine.sweep.left_open(run.store, failed)
         keep = runs.longest_kept(run.options.keep_runs)
     runs.observer.kept_house(house)
     context.log.info(house.words)
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
     forget_runs(context.instance, house.pruned.runs, keep, runs.names)
+    heal(context, runs.names, failed, left_open=left_open)
     worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
     told = above(of_house_keeping(house.words), counters_metadata(house.facts))
     return dg.MaterializeResult(metadata={**told, **worked})

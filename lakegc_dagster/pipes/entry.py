@@ -56,12 +56,11 @@ from spark_core.settings import Settings
 from spark_core.settings.environment import open_environment, session_of
 from spark_core.spark import placement
 from spark_core.spark.session import default_master
+from spark_core.sweep import left_open
 from spark_core.upkeep import prune_own_tables
 
 if TYPE_CHECKING:
     from spark_core.spark.session import Session
-
-Tell = Callable[[Mapping[str, Any]], None]
 
 # Under this name Dagster sends what is asked.
 ASKED = "lakegc"
@@ -81,7 +80,6 @@ ASSETS = (
     tables.DELETION_REPORT.name,
     HOUSE_KEEPING,
 )
-
 Told: TypeAlias = Mapping[str, Any]
 
 
@@ -97,8 +95,9 @@ class Asked:
         assets: Names of the assets to make.
         checks: Names of the assets whose checks are to be made.
         options: What a person asks of the run, as arguments of `open_run`.
-        is_backfill: Whether no sweep may begin, and nothing may act on a run that has just ended.
+        is_backfill: Whether no sweep may begin, and no house is kept.
         made: Names of the assets that an earlier try of this request made.
+        failed: Earlier run keys of which is asked whether a sweep did not end.
     """
 
     settings: Mapping[str, Any]
@@ -110,6 +109,7 @@ class Asked:
     options: Mapping[str, Any]
     is_backfill: bool = False
     made: Sequence[str] = ()
+    failed: Sequence[str] = ()
 
 
 def main() -> int:
@@ -203,10 +203,8 @@ def _carry_out(run: Run, asked: Asked, pipes: PipesContext) -> None:
         **{spec.name: partial(_table, run, spec) for spec in tables.MARK_TABLES},
         tables.POLICY_EXPIRATIONS.name: partial(_policy, run),
         VERDICT: partial(_verdict, run, again=tables.EXPIRED_ADDRESSES.name in asked.made),
-        tables.DELETION_REPORT.name: lambda: _report(
-            run, pipes, may_begin=not asked.is_backfill and not repeated
-        ),
-        HOUSE_KEEPING: lambda: _house(run, at_rest=asked.is_backfill or bool(repeated)),
+        tables.DELETION_REPORT.name: lambda: _report(run, pipes, asked, repeated),
+        HOUSE_KEEPING: lambda: _house(run, asked, repeated),
     }
     for name in ASSETS:
         if name in asked.assets:
@@ -216,27 +214,28 @@ def _carry_out(run: Run, asked: Asked, pipes: PipesContext) -> None:
             if told.get("repeated") and name not in asked.made:
                 repeated[name] = told["repeated"]
             told["repeated"] = repeated.get(name)
-            worked = str(placement.work_so_far().since(before))
-            pipes.report_custom_message({"asset": name, "worked": worked, **told})
+            told["worked"] = str(placement.work_so_far().since(before))
+            pipes.report_custom_message({"asset": name, **told})
         if name in asked.checks and not _check(run, name, repeated.get(name), pipes):
             return
 
 
 def _check(run: Run, name: str, repeated: str | None, pipes: PipesContext) -> bool:
     """Tell what the checks of an asset find, and say whether the run may go on."""
-    spec = _CHECKED[name]
-    results = judge(run, spec) if repeated is None else repeats.results(run, spec, repeated)
+    spec, again = _CHECKED[name], repeated is not None
+    results = repeats.results(run, spec, repeated) if repeated else judge(run, spec)
     told = [asdict(result) for result in results]
-    pipes.report_custom_message({"checks": told, "is_repeated": repeated is not None})
-    return repeated is not None or all(result.allows for result in results)
+    pipes.report_custom_message({"checks": told, "is_repeated": again})
+    return again or all(result.allows for result in results)
 
 
 def _table(run: Run, spec: TableSpec) -> Told:
-    parents = {parent: run.load(tables.BY_NAME[parent]) for parent in spec.parents}
+    parents = {name: run.load(tables.BY_NAME[name]) for name in spec.parents}
     return _kept(run, repeats.make(run, spec, parents))
 
 
-def _report(run: Run, pipes: PipesContext, *, may_begin: bool) -> Told:
+def _report(run: Run, pipes: PipesContext, asked: Asked, repeated: Told) -> Told:
+    may_begin = not (asked.is_backfill or repeated)
     with phase(NOTHING_BY_THIS_SWEEP):
         made = repeats.delete(run, partial(pipes.log.info, "%s"), may_begin=may_begin)
     if isinstance(made, repeats.NotSwept):
@@ -270,8 +269,8 @@ def _stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Told:
 def _policy(run: Run) -> Told:
     facts, repeated = repeats.policy_facts(run)
     found = check_policy(run, facts)
-    told = [asdict(result) for result in found]
-    return {"facts": _json(facts), "results": told, "repeated": repeated}
+    results = [asdict(result) for result in found]
+    return {"facts": _json(facts), "results": results, "repeated": repeated}
 
 
 def _verdict(run: Run, *, again: bool) -> Told:
@@ -284,12 +283,13 @@ def _verdict(run: Run, *, again: bool) -> Told:
     }
 
 
-def _house(run: Run, *, at_rest: bool) -> Told:
-    if at_rest:
+def _house(run: Run, asked: Asked, repeated: Told) -> Told:
+    if asked.is_backfill or repeated:
         return {"repeated": repeats.AT_REST, "facts": {"pruned_runs": []}, "words": repeats.AT_REST}
     with phase(NOTHING_BY_HOUSE_KEEPING):
         house = prune_own_tables.after_run(run)
-    return {"facts": _json(house.facts), "words": house.words}
+    left = left_open(run.store, map(RunKey.parse, asked.failed))
+    return {"facts": _json(house.facts), "words": house.words, "left_open": [*map(str, left)]}
 
 
 def _json(facts: Mapping[str, Any]) -> Any:

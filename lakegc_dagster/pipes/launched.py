@@ -20,6 +20,7 @@ from lakegc_dagster.headlines import (
     of_stored,
     of_verdict,
 )
+from lakegc_dagster.healing import failed_before, heal
 from lakegc_dagster.metadata import (
     Metadata,
     above,
@@ -112,6 +113,7 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
         "options": config.model_dump(),
         "is_backfill": is_of_a_backfill(context.run.tags),
         "made": made_assets(context),
+        "failed": [str(earlier) for earlier in failed_before(context)],
     }
 
 
@@ -150,6 +152,8 @@ def results_of(
             pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
             kept = max(table.run_options().keep_runs for table in settings.repository_tables)
             forget_runs(context.instance, pruned, kept, names)
+            left_open = {RunKey.parse(run) for run in told.get("left_open", ())}
+            heal(context, names, failed_before(context), left_open=left_open)
 
 
 def require_all_told(asked: Told, messages: Sequence[Told]) -> None:

@@ -42,6 +42,7 @@ from spark_core.sweep.outcomes import (
     write_report,
 )
 from spark_core.sweep.plan import (
+    left_open,
     require_same_mark,
     require_unchanged_repository,
     require_unfinished,
@@ -55,6 +56,7 @@ __all__ = [
     "OUTCOMES",
     "OnProgress",
     "Progress",
+    "left_open",
     "require_complete",
     "require_unchanged_repository",
     "sweep",

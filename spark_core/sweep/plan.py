@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import pyarrow as pa
@@ -20,15 +21,18 @@ from spark_core.addresses.candidates import (
 from spark_core.errors import (
     ChainError,
     ClosedPartitionError,
+    CorruptTableError,
     RepositoryStateError,
     UnsafePlanError,
 )
-from spark_core.records import tables
+from spark_core.model import RunKey
+from spark_core.records import journal, tables
 from spark_core.records.figures import DeletionFigures, ListedFigures
 from spark_core.records.manifest import Manifest
-from spark_core.records.reading import StoredTable
+from spark_core.records.reading import StoredTable, load_table
 from spark_core.run import Run, require_alone
 from spark_core.spark.exchange import Batches
+from spark_core.storage import ObjectStore
 
 
 def undone(manifest: Manifest) -> tuple[int, int]:
@@ -53,6 +57,25 @@ def require_unfinished(run: Run) -> StoredTable | None:
             "Its report stands; use a new run key.",
         )
     return earlier
+
+
+def left_open(store: ObjectStore, keys: Iterable[RunKey]) -> set[RunKey]:
+    """Return those of some runs whose sweep was begun and has no report that it ended.
+
+    A report that cannot be read does not say that it ended.
+
+    Args:
+        store: Rooted at the namespace.
+        keys: Runs to look at; each costs a request or two.
+    """
+    return {key for key in keys if journal.is_begun(store, key) and not _has_ended(store, key)}
+
+
+def _has_ended(store: ObjectStore, key: RunKey) -> bool:
+    try:
+        return not any(undone(load_table(store, tables.DELETION_REPORT, key).manifest))
+    except (ChainError, CorruptTableError):
+        return False
 
 
 def require_same_mark(run: Run, earlier: StoredTable, expired: StoredTable) -> None:

@@ -35,6 +35,7 @@ class _Opened:
     """What house-keeping asks of a run, where it is not opened."""
 
     options: RunOptions
+    store: None = None
     take_over: str | None = None
 
 
@@ -46,6 +47,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
     monkeypatch.setattr(Runs, "_open", lambda *_: run)
     monkeypatch.setattr(prune_own_tables, "after_run", lambda _run: HOUSE)
     monkeypatch.setattr(upkeep, "is_at_rest", lambda _context: False)
+    monkeypatch.setattr(upkeep, "heal", lambda *_, **__: None)
     told = _Recorder(lambda *_: None)
     settings = Settings.model_validate(
         {
