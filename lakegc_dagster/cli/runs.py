@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli.common import command_body, read_settings
+from lakegc_dagster.whole_file import require_place, write_file
 from spark_core.errors import FAILED
 from spark_core.plain_text import bytes_text, money_text
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from lakegc_dagster.overview import Past
     from spark_core.report.past_runs import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
 
@@ -86,8 +88,17 @@ def runs(
 @click.command()
 @_repositories
 @_json_option
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write them as a page for a browser, which needs nothing beside itself.",
+)
 @command_body
-def status(config: Path | None, repositories: Sequence[str], *, as_json: bool) -> int:
+def status(
+    config: Path | None, repositories: Sequence[str], page: Path | None, *, as_json: bool
+) -> int:
     """Show how each repository stands, one line for each.
 
     The line has the last good mark, the last sweep, what was reclaimed in 30 days and in all, what
@@ -104,20 +115,37 @@ def status(config: Path | None, repositories: Sequence[str], *, as_json: bool) -
       lakegc status
       lakegc status my-repo other-repo
       lakegc status --json
+      lakegc status --html /var/www/lakegc.html
     """  # noqa: D301 - as above
     from lakegc_dagster import console
     from lakegc_dagster.overview import overview
 
     shown = console.console()
+    if page is not None:
+        require_place(page)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        found = [past.status for past in overview(settings, repositories)]
+        past = list(overview(settings, repositories))
+        if page is not None:
+            write_file(page, _page(past, settings.server.endpoint).encode())
+    found = [each.status for each in past]
     if as_json:
         document = {each.repository: each.to_json() for each in found}
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
     else:
         _show_status(shown, found)
+        if page is not None:
+            shown.print(f"\npage     {page}", markup=False, soft_wrap=True)
     return FAILED if any(each.problem or each.overdue for each in found) else 0
+
+
+def _page(found: Sequence[Past], endpoint: str) -> str:
+    from spark_core.clocks import SystemClock
+    from spark_core.report.fleet import FleetRow, fleet_page
+
+    rows = [FleetRow(past.status, past.runs) for past in found]
+    server = endpoint.rstrip("/").removesuffix("/api/v1")
+    return fleet_page(rows, now=SystemClock().now(), server=server)
 
 
 def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> None:

@@ -130,3 +130,48 @@ def what_if_line(curve: WhatIfCurve) -> str:
         f'<path class="garbage" d="M{line}"/>{dots}</svg>'
         f'<div class="x days">{below}</div></div></figure>'
     )
+
+
+def columns(title: str, days: Sequence[tuple[str, int]]) -> str:
+    """Draw the bytes of each of some days as columns.
+
+    Args:
+        title: Title.
+        days: Name of a day and its bytes, the oldest first.
+    """
+    highest = max(1, *(size_bytes for _, size_bytes in days))
+    wide = 100 / len(days)
+    drawn = "".join(
+        f'<rect class="keeps" x="{wide * (at + 0.1):.2f}" y="{100 - high:.2f}" '
+        f'width="{wide * 0.8:.2f}" height="{high:.2f}">'
+        f"<title>{escape(day)}: {bytes_text(size_bytes)}</title></rect>"
+        for at, (day, size_bytes) in enumerate(days)
+        if (high := _percent(size_bytes, highest))
+    )
+    return (
+        f'<figure><figcaption>{escape(title)}</figcaption><div class="trend">'
+        f'<div class="y"><span>{bytes_text(highest)}</span><span>0</span></div>'
+        '<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(title)}"><path class="grid" d="M0,0h100M0,50h100M0,100h100"/>'
+        f'{drawn}</svg><div class="x"><span>{escape(days[0][0])}</span>'
+        f"<span>{escape(days[-1][0])}</span></div></div></figure>"
+    )
+
+
+def sparkline(sizes: Sequence[int]) -> str:
+    """Draw bytes as a line of one row's height; empty below two.
+
+    Args:
+        sizes: The oldest first.
+    """
+    if len(sizes) < 2:
+        return ""
+    highest, last = max(1, *sizes), len(sizes) - 1
+    line = "L".join(
+        f"{100 * at / last:.2f},{20 - 18 * size / highest:.2f}" for at, size in enumerate(sizes)
+    )
+    words = f"{bytes_text(sizes[0])} to {bytes_text(sizes[-1])} in {len(sizes)} marks"
+    return (
+        '<svg class="spark" viewBox="0 0 100 20" preserveAspectRatio="none" role="img" '
+        f'aria-label="{words}"><title>{words}</title><path class="reclaimed" d="M{line}"/></svg>'
+    )

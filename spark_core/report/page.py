@@ -10,7 +10,7 @@ from spark_core import lakegc_keys
 from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import counted, escape, money_text
 from spark_core.report.drawings import bars, share_bar, trend_lines, what_if_line
-from spark_core.report.page_style import POLICY, SCRIPT, STYLE
+from spark_core.report.page_parts import document, rows_of, table
 from spark_core.report.trend import Point
 from spark_core.report.values import NO_COMMIT, NOT_KNOWN, Group, Named, Report, bytes_text
 from spark_core.report.what_if import WhatIfCurve
@@ -69,7 +69,7 @@ def page(
         _rules(report),
         _policy(report),
         _reference(report),
-        _table(
+        table(
             "Commits that keep their objects",
             ("why", "commits"),
             ((why, f"{count:,}") for why, count in report.commits.items()),
@@ -78,15 +78,7 @@ def page(
         _largest(report, server),
     ]
     body = "\n".join(section for section in sections if section)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer">'
-        # If markup gets past the escaping all the same, a browser runs and fetches nothing.
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
-        f"\n<body>\n{body}\n<script>{SCRIPT}</script>\n</body></html>\n"
-    )
+    return document(title, body)
 
 
 def _headline(report: Report, price: float | None) -> str:
@@ -189,10 +181,10 @@ def _checks(report: Report) -> str:
         (check.name, check.standing, check.summary, check.limit, check.lifted_by)
         for check in report.checks
     ]
-    table = _rows(("check", "result", "found", "limit", "what lifts it"), rows)
+    shown = rows_of(("check", "result", "found", "limit", "what lifts it"), rows)
     return (
         f"<details><summary><h2>Checks: {passed} of {len(report.checks)} passed</h2></summary>"
-        f'<div class="checks">{table}</div></details>'
+        f'<div class="checks">{shown}</div></details>'
     )
 
 
@@ -209,13 +201,13 @@ def _outcomes(report: Report) -> str:
     undo = f'<p class="undo">{escape(report.undo)}</p>' if report.undo else ""
     return (
         undo
-        + _table(
+        + table(
             "Objects that were not deleted",
             ("address", "outcome", "what the store said"),
             ((row.address, row.outcome, row.error) for row in report.failures),
             code=True,
         )
-        + _table(
+        + table(
             "Objects that the mark let go and the sweep kept",
             ("address", "why"),
             ((row.address, row.error) for row in report.spared),
@@ -281,7 +273,7 @@ def _what_if(
         f'<p class="soft">By the refs of {curve.asked_at:%Y-%m-%d %H:%M} UTC and the listing of '
         f"this run. Each is an upper bound. {curve.never_committed} of each were never "
         "committed.</p>"
-        f"<details><summary>In figures</summary>{_rows(header, rows)}</details>"
+        f"<details><summary>In figures</summary>{rows_of(header, rows)}</details>"
     )
 
 
@@ -292,7 +284,7 @@ def _money(group: Group, price: float | None) -> tuple[str, ...]:
 def _trend(past: Sequence[Point]) -> str:
     if len(past) < 2:
         return ""
-    table = _rows(
+    shown = rows_of(
         ("run", "listed", "live", "may go", "reclaimed"),
         [
             (
@@ -304,7 +296,7 @@ def _trend(past: Sequence[Point]) -> str:
     )
     return (
         f"<h2>The last {len(past)} runs</h2>{trend_lines(past)}"
-        f"<details><summary>In figures</summary>{table}</details>"
+        f"<details><summary>In figures</summary>{shown}</details>"
     )
 
 
@@ -327,9 +319,9 @@ def _rules(report: Report) -> str:
     ]
     return (
         f"<h2>Rules in force</h2><p>{words}{more}</p>"
-        + (_rows(("branch", "keeps"), branches) if branches else "")
+        + (rows_of(("branch", "keeps"), branches) if branches else "")
         + "<details><summary>Settings that decided</summary>"
-        + _rows(("setting", "value"), settings)
+        + rows_of(("setting", "value"), settings)
         + "</details>"
     )
 
@@ -339,7 +331,7 @@ def _policy(report: Report) -> str:
     if found is None:
         return ""
     who = f"<p>Entries lead to these objects. They go by {escape(str(found))}.</p>"
-    return f"<h2>Retention policy</h2>{who}" + _rows(
+    return f"<h2>Retention policy</h2>{who}" + rows_of(
         ("rule", "objects", "bytes"),
         [(each.name, f"{each.objects:,}", bytes_text(each.size_bytes)) for each in found.by_rule],
     )
@@ -351,7 +343,7 @@ def _reference(report: Report) -> str:
         return ""
     return _groups(
         f"The mark {found.mark_id} of the reference job, address by address", found.standings
-    ) + _table(
+    ) + table(
         "Addresses of that mark that are kept",
         ("address", "why"),
         ((row.address, row.standing) for row in found.kept),
@@ -417,29 +409,4 @@ def _links(report: Report, row: Named, server: str) -> str:
 
 def _groups(title: str, groups: Iterable[Group]) -> str:
     rows = ((group.name, f"{group.objects:,}", bytes_text(group.size_bytes)) for group in groups)
-    return _table(title, ("", "objects", "bytes"), rows)
-
-
-def _table(
-    title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, code: bool = False
-) -> str:
-    """Render a table under a title; a table without rows is not shown."""
-    shown = list(rows)
-    return f"<h2>{escape(title)}</h2>\n{_rows(header, shown, code=code)}" if shown else ""
-
-
-def _rows(header: Sequence[str], rows: Iterable[Sequence[str]], *, code: bool = False) -> str:
-    """Render a table with figures to the right."""
-    numeric = {"objects", "bytes", "costs", "commits", "listed", "live", "may go", "reclaimed"}
-    classes = [' class="n"' if name in numeric else "" for name in header]
-    classes[0] = ' class="code"' if code else ' class="key"' * (len(header) > 3)
-    head = "".join(
-        f"<th{' class=n' if name in numeric else ''}>{escape(name)}</th>" for name in header
-    )
-    lines = "".join(
-        "<tr>"
-        + "".join(f"<td{mark}>{escape(cell)}</td>" for mark, cell in zip(classes, row, strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
+    return table(title, ("", "objects", "bytes"), rows)

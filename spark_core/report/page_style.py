@@ -66,6 +66,16 @@ details { margin: .6rem 0; } summary { cursor: pointer; } summary h2 { display: 
 border: 1px solid var(--line); border-radius: .5rem; padding: 0 1rem; }
 .named th { position: sticky; top: 0; background: var(--page); }
 .named td:first-child { min-width: 18rem; } .named td:nth-child(4) { min-width: 16rem; }
+figure + .charts { margin-top: 1rem; } .fleet .scroll { max-height: none; }
+.fleet th, .fleet th.n { white-space: normal; vertical-align: bottom; overflow-wrap: normal; }
+.fleet th button { text-align: inherit; }
+.fleet td:first-child { min-width: 9rem; }
+.fleet td:nth-child(n+2) { white-space: nowrap; min-width: 0; } .state::before { content: "";
+display: inline-block; width: .6rem; height: .6rem; border-radius: 50%; margin-right: .4rem;
+background: var(--soft); } .state.good::before { background: var(--good); }
+.state.warn::before { background: var(--warn); } .state.bad::before { background: var(--bad); }
+.spark { width: 7rem; height: 1.3rem; display: block; } .spark path { fill: none; stroke-width: 2;
+vector-effect: non-scaling-stroke; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top;
 padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
@@ -81,9 +91,13 @@ border: 1px solid var(--line); border-radius: .35rem; padding: .3rem .7rem; min-
 .tools input { flex: 1 1 12rem; max-width: 24rem; } .tools button { cursor: pointer; }
 @media (max-width: 40rem) {
 .headline { font-size: 1.35rem; }
-.named thead { position: absolute; clip-path: inset(50%); }
+.named thead { position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden; }
 .named tr, .named td { display: block; } .named tr { border-bottom: 1px solid var(--line);
 padding: .5rem 0; } .named td { border: 0; padding: .05rem 0; min-width: 0 !important; }
+.fleet td.state::before { content: attr(data-name) " "; display: inline; width: auto; height: auto;
+border-radius: 0; margin: 0; background: none; } .fleet td.bad { color: var(--bad); }
+.fleet td.warn { color: var(--warn); }
+.spark { display: inline; vertical-align: middle; }
 .named td:empty { display: none; }
 .named tr[hidden] { display: none; }
 .named td.n { text-align: left; } .named td::before { content: attr(data-name) " ";

@@ -127,6 +127,18 @@ def test_status_of_one_repository_in_order_ends_well(place):
     assert found["reclaimed"][0] > 0
 
 
+def test_status_is_a_page_as_well(place, tmp_path):
+    page = tmp_path / "fleet.html"
+    answer = place.lakegc("status", "--html", str(page))
+    assert answer.exit_code == 1
+    assert f"page     {page}" in answer.stdout
+    assert "1 of 2 repositories needs a person" in page.read_text()
+    assert "team-b" in page.read_text()
+    absent = place.lakegc("status", "--html", str(tmp_path / "nowhere" / "fleet.html"))
+    assert absent.exit_code == 2
+    assert "fleet.html cannot be written (No such file or directory)" in absent.stderr
+
+
 def test_a_repository_that_cannot_be_read_keeps_no_other_from_its_line(place):
     env = {"LAKEGC__REPOSITORIES__ABSENT": "{}"}
     answer = place.lakegc("status", **env)

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from spark_core import report
+from spark_core.report.fleet import fleet_page
 from spark_core.report.trend import Point
 from tests.security.test_hostile_text import REPORT as HOSTILE
+from tests.spark_core.report.test_fleet_page import FLEET
 from tests.spark_core.report.test_report_page import CHECKED, CURVE, REPORT
 from tests.support.browser import NEEDS_CHROMIUM, PATIENCE_MS, chromium
+from tests.support.fleet import NOW, fleet_row, past_run
 from tests.support.stored_formats import AT
 
 pytestmark = NEEDS_CHROMIUM
@@ -71,6 +74,28 @@ def test_the_page_fits_its_window_and_asks_nobody(opened, width, scheme):
     assert page.said == []
     light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert light == (scheme == "light")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 360])
+def test_the_page_of_all_repositories_fits_its_window_and_asks_nobody(opened, width, scheme):
+    html = fleet_page([*FLEET, fleet_row("n" * 63, [past_run(0)])], now=NOW, server="https://l.org")
+    page = opened(html, width=width, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    table = page.locator(".fleet .scroll")
+    assert table.evaluate("it => it.scrollWidth <= it.clientWidth")
+    assert [url for url in page.asked if not url.startswith("file:")] == []
+    assert page.said == []
+
+
+def test_repositories_are_sorted_by_what_they_have_and_searched_by_state(opened):
+    page = opened(fleet_page(FLEET, now=NOW))
+    assert addresses(page) == ["lake", "models", "raw", "archive"]
+    page.get_by_role("button", name="waiting").click()
+    page.get_by_role("button", name="waiting").click()
+    assert addresses(page)[0] == "models"
+    page.get_by_role("searchbox").fill("overdue")
+    assert addresses(page) == ["raw"]
 
 
 def test_the_table_is_searched_sorted_and_downloaded(opened, tmp_path):
