@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests
-from spark_core.records.figures import CommitsFigures, CommittedFigures, StagedFigures
+from spark_core.records.figures import (
+    EARLIER_DUMP,
+    WALK,
+    CommitsFigures,
+    CommittedFigures,
+    StagedFigures,
+)
 from spark_core.run import Run
 
 
@@ -78,7 +84,12 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
         summary = f"{retained} of {figures.commits} commits keep their objects"
         if compacted:
             summary += f"; so do {compacted} metaranges that no retained commit names"
-        if figures.refs_read_by == "walk":
+        if figures.refs_read_by == EARLIER_DUMP:
+            summary += (
+                f"; refs read by: log, {figures.commits_beside_dump} commits since the dump of "
+                f"{figures.dump_made_at}"
+            )
+        if figures.refs_read_by == WALK:
             summary += (
                 f"; refs read by: walk, {figures.unknown_to_walk} more are known from "
                 "the server's list only"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
 from spark_core.mark.hashes import among
 from spark_core.model import Refs, RetentionRules, RunKey
 from spark_core.records import reading, tables
-from spark_core.records.figures import CommitsFigures, ListedFigures
+from spark_core.records.figures import EARLIER_DUMP, CommitsFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import tables_prefix
 from spark_core.references.range_entries import read_ranges
@@ -144,7 +145,11 @@ def _made_since(run: Run, commits: StoredTable, then: Refs, prefix: str) -> list
 
     Of a commit that landed while the dump was made no parent is known; all of it counts as new.
     """
-    now = _dumped(run, CommitsFigures.of(commits.manifest), prefix).commits
+    figures = CommitsFigures.of(commits.manifest)
+    if figures.refs_read_by == EARLIER_DUMP:
+        # Parents of the commits since matter here, and such a question is rare.
+        figures = replace(figures, dump=vars(run.server.dump_refs(run.repository.id)))
+    now = _dumped(run, figures, prefix).commits
     metaranges = {id_: commit.metarange_id for id_, commit in {**then.commits, **now}.items()}
     made = {
         (commit.metarange_id, tuple(metaranges.get(id_, "") for id_ in commit.parents))

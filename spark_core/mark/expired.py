@@ -285,7 +285,8 @@ def _words(mark: Mark) -> Words:
 
     Two cases leave unknown what commits had. Where commits were walked, those that nothing leads to
     were not seen. A table of an expired commit may have been unreadable. In both cases the words
-    cannot say of any object that no commit had it.
+    cannot say of any object that no commit had it. (Where an earlier dump was read, a commit alone
+    is unseen that was made since, was dated back past the rules, and that nothing leads to.)
     """
     all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
     all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK

@@ -12,7 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import holds, retention, schemas
-from spark_core.errors import ChainError, IncompleteReadError, PermissionDeniedError
+from spark_core.errors import (
+    ChainError,
+    CorruptTableError,
+    IncompleteReadError,
+    PermissionDeniedError,
+)
 from spark_core.holds import Holds
 from spark_core.index import choosing
 from spark_core.lakefs import (
@@ -25,9 +30,10 @@ from spark_core.lakefs import (
     walk_refs,
 )
 from spark_core.model import Refs, RetentionRules, RunKey
-from spark_core.records import reading, tables
+from spark_core.records import tables
 from spark_core.records.figures import (
     DUMP,
+    EARLIER_DUMP,
     WALK,
     CommitsFigures,
     ExpiredMetarangesFigures,
@@ -39,6 +45,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.references import heads
 from spark_core.references.compacted import compacted_metaranges, may_compact
+from spark_core.references.earlier_dump import Earlier, refs_since
 from spark_core.references.expired_entries import METARANGES
 from spark_core.references.heads import Heads
 from spark_core.retention import Expiry
@@ -51,7 +58,8 @@ DUMP_TRIES = 3
 def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     """Decide which commits keep their objects: the union of the server's list and lakegc's.
 
-    lakegc's own list is computed from a dump of all commits, branches and tags. It is an hour more
+    lakegc's own list is computed from a dump of all commits, branches and tags, or of an earlier
+    one and the log since, where that says as much (see `earlier_dump`). It is an hour more
     generous than the rules, does not depend on the order, and counts tags. The server's list is a
     second opinion that can only add commits. Without rules every commit keeps its objects.
 
@@ -78,7 +86,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     began = run.begin(tables.RETAINED_COMMITS)
     run.require_same_instance(uncommitted.manifest)
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
-    found = read_commits(run, tables_prefix(run))
+    found = read_commits(run, tables_prefix(run), _earlier(run))
     _require_known(run, found)
     noted = heads_now(run, found, heads.last_stored(run), read_at=began)
     found = and_compacted(run, tables_prefix(run), found, lambda: noted)
@@ -94,8 +102,9 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         ),
         server_run=None if prepared is None else prepared.run_id,
         server_lists=found.server_lists,
-        refs_read_by=WALK if dump is None else DUMP,
+        refs_read_by=found.read_by,
         dump=None if dump is None else vars(dump),
+        dump_made_at=None if found.dump_made_at is None else found.dump_made_at.isoformat(),
         dump_files=found.dumped[0],
         dump_bytes=found.dumped[1],
         commits_beside_dump=found.beside_dump,
@@ -133,6 +142,15 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     )
 
 
+def _earlier(run: Run) -> Earlier | None:
+    """Return what the last run read of refs; None if a dump must be made."""
+    try:
+        manifest = heads.last_manifest(run)
+        return None if manifest is None else Earlier.of(manifest)
+    except CorruptTableError:
+        return None
+
+
 def _require_known(run: Run, found: ReadCommits) -> None:
     """Refuse an optimized run if commits are gone that were heads at the mark before (safety 51).
 
@@ -144,10 +162,8 @@ def _require_known(run: Run, found: ReadCommits) -> None:
     index = choosing.of(run)
     if index is None or found.dump is None:
         return
-    key = RunKey.parse(index.saved.run)
-    then = reading.load_table(run.store, tables.RETAINED_COMMITS, key)
-    run.documents[tables.manifest_key(tables.RETAINED_COMMITS, key)] = then
-    known = {head.commit_id for head in Heads.of(then.manifest).branches.values()}
+    then = heads.manifest_of(run, RunKey.parse(index.saved.run))
+    known = {head.commit_id for head in Heads.of(then).branches.values()}
     gone = sorted(known - found.refs.commits.keys())
     if gone:
         raise ChainError(
@@ -174,7 +190,8 @@ def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: 
         heads.metaranges_written_at(run, tables_prefix(run)),
         read_at=read_at,
         skew=run.options.max_clock_skew,
-        is_walked=found.dump is None,
+        is_walked=found.read_by == WALK,
+        is_dump_earlier=found.read_by == EARLIER_DUMP,
     )
 
 
@@ -186,13 +203,16 @@ class ReadCommits:
         rules: The repository's rules; None if it has none.
         refs: The commit graph.
         dump: The dump that the graph was read from; None if the graph was walked.
+        dump_made_at: An instant before that dump was made.
+        read_by: `DUMP`, `EARLIER_DUMP` or `WALK`.
         prepared: The server's list; None without rules.
         server_rows: Rows of the server's list.
         table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings and of the holds.
         holds: Holds: what people keep by name.
         expired: The commits that are no longer retained, by lakegc's own reading.
-        dumped: Files and bytes of the dump, which the server never removes.
-        beside_dump: Commits that landed while the dump was made, and were read from the log.
+        dumped: Files and bytes of a new dump, which the server never removes.
+        beside_dump: Commits that landed while, or since, the dump was made, and were read from the
+            log.
         compacted: Rows of `table` that are metaranges which no retained commit names.
         server_lists: Ids of the lists that the server was asked for.
     """
@@ -200,6 +220,8 @@ class ReadCommits:
     rules: RetentionRules | None
     refs: Refs
     dump: RefsDump | None
+    dump_made_at: datetime | None
+    read_by: str
     prepared: PreparedCommits | None
     server_rows: pa.Table | None
     table: pa.Table
@@ -211,52 +233,58 @@ class ReadCommits:
     server_lists: tuple[str, ...] = ()
 
 
-def read_commits(run: Run, prefix: str) -> ReadCommits:
+def read_commits(run: Run, prefix: str, earlier: Earlier | None = None) -> ReadCommits:
     """Read rules, refs and the server's list as they are now; see `retained_commits`.
 
     Args:
         run: The run. Days are counted back from its key, even if the commits are read later; that
             can only keep more.
         prefix: Where the server keeps its tables.
+        earlier: What an earlier run read, if that may do; None for a dump of now.
 
     Returns:
         What was read, and the commits that keep their objects.
     """
     held = holds.load(run.store)
     rules = run.server.retention_rules(run.repository.id)
+    read = None
+    if earlier is not None and rules is not None:
+        read = _read_on(run, prefix, earlier, rules, held)
     prepared = _server_list(run, rules)
     lists = [prepared] if prepared is not None else []
-    sizes: list[int] = []
-    read = _read_refs(run, prefix, has_rules=rules is not None, held=held, sizes=sizes)
-    refs, dump = read.refs, read.dump
-    if dump is None:
+    rows = None
+    if read is not None:
+        rows = _rows_of(run, lists, prefix)
+        if rows is None or retention.unknown_commits(rows, read.refs):
+            read = None
+    if read is None:
+        read = _read_refs(run, prefix, has_rules=rules is not None, held=held)
+    if read.dump is None:
         # A branch may get a commit and be deleted after the list was made; then neither list nor
         # walk has the commit. A list made after the walk has it, as a commit that nothing leads to.
         prepared = _server_list(run, rules)
         # The first list stays. What only the server knows then stands in two files, and losing one
         # of them is noticed.
         lists += [prepared] if prepared is not None else []
+    if rows is None or len(lists) > 1:
+        rows = _rows_of(run, lists, prefix)
     ours, expired = retention.decide(
-        refs,
+        read.refs,
         rules,
         run.key.instant,
         clock_margin=run.options.clock_margin,
         tags_protect=run.options.tags_protect,
         keep_last=run.options.keep_last,
     )
-    server_rows = _rows_of(run, lists, prefix)
-    table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)
+    table = retention.merge(retention.with_holds(ours, held.commits(read.refs)), rows, read.refs)
     return ReadCommits(
         rules,
-        refs,
-        dump,
-        prepared,
-        server_rows,
-        table,
-        held,
-        expired,
-        (len(sizes), sum(sizes)),
-        read.beside_dump,
+        **vars(read),
+        prepared=prepared,
+        server_rows=rows,
+        table=table,
+        holds=held,
+        expired=expired,
         server_lists=tuple(one.run_id for one in lists),
     )
 
@@ -317,27 +345,39 @@ def tables_prefix(run: Run) -> str:
 
 @dataclass(frozen=True)
 class _ReadRefs:
-    """The commit graph, its dump (None: walked), and the number of commits beside the dump."""
+    """The commit graph and how it was read; attributes as those of `ReadCommits`."""
 
     refs: Refs
+    read_by: str
     dump: RefsDump | None = None
+    dump_made_at: datetime | None = None
+    dumped: tuple[int, int] = (0, 0)
     beside_dump: int = 0
 
 
-def _read_refs(
-    run: Run, prefix: str, *, has_rules: bool, held: Holds, sizes: list[int]
-) -> _ReadRefs:
+def _read_on(
+    run: Run, prefix: str, earlier: Earlier, rules: RetentionRules, held: Holds
+) -> _ReadRefs | None:
+    """Read the commit graph from an earlier dump and the logs since; None if that does not do."""
+    found = refs_since(run, prefix, earlier, rules, held)
+    if found is None:
+        return None
+    refs, beside = found
+    return _ReadRefs(refs, EARLIER_DUMP, earlier.dump, earlier.made_at, beside_dump=beside)
+
+
+def _read_refs(run: Run, prefix: str, *, has_rules: bool, held: Holds) -> _ReadRefs:
     """Read the commit graph from a dump and the logs, or walk it where no dump is possible.
 
     The logs have the commits that landed while the dump was made.
     """
     for attempt in range(1, DUMP_TRIES + 1):
+        made_at, sizes = run.now(), list[int]()
         try:
             dump = run.server.dump_refs(run.repository.id)
         except (PermissionDeniedError, NoSuchCallError) as refusal:
-            return _ReadRefs(_walk(run, refusal, has_rules=has_rules, held=held))
+            return _ReadRefs(_walk(run, refusal, has_rules=has_rules, held=held), WALK)
         try:
-            sizes.clear()
             dumped = read_refs_dump(run.store, dump, prefix, sizes=sizes)
             refs = _completed(run, dumped)
             retention.require_whole(refs)
@@ -345,7 +385,8 @@ def _read_refs(
             if attempt == DUMP_TRIES:
                 raise
         else:
-            return _ReadRefs(refs, dump, len(refs.commits) - len(dumped.commits))
+            beside = len(refs.commits) - len(dumped.commits)
+            return _ReadRefs(refs, DUMP, dump, made_at, (len(sizes), sum(sizes)), beside)
     raise AssertionError  # the last try above either returned or raised
 
 

@@ -23,10 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.errors import ChainError, CorruptTableError, LakegcError, NotFoundError
-from spark_core.model import Branch, Commit, Refs
+from spark_core.model import Branch, Commit, Refs, RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommitsFigures, HeadsFigures
 from spark_core.records.manifest import Manifest
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore
@@ -131,23 +132,49 @@ class Heads:
 def last_stored(run: Run) -> Heads | None:
     """Read the heads that the newest other run of the same instance recorded; None if none did.
 
+    A run that cannot be read may have known of a reset.
+    """
+    try:
+        manifest = last_manifest(run)
+        return None if manifest is None else Heads.of(manifest)
+    except CorruptTableError:
+        return Heads(run.now(), {}, is_damaged=True)
+
+
+def last_manifest(run: Run) -> Manifest | None:
+    """Read the manifest of table 3 of the newest other run of the same instance; None if none is.
+
     The newest run counts, whatever became of it, because heads are recorded as soon as refs are
-    read. A run that cannot be read may have known of a reset.
+    read.
+
+    Raises:
+        CorruptTableError: If it cannot be read.
     """
     for key in run.earlier or tables.runs(run.store, tables.RETAINED_COMMITS.folder):
         if key == run.key:
             continue
         try:
-            known = run.documents.get(tables.manifest_key(tables.RETAINED_COMMITS, key))
-            stored = known or reading.load_table(run.store, tables.RETAINED_COMMITS, key)
-            manifest = stored.manifest
+            manifest = manifest_of(run, key)
             if manifest.instance == run.instance:
-                return Heads.of(manifest)
-        except CorruptTableError:
-            return Heads(run.now(), {}, is_damaged=True)
+                return manifest
         except ChainError:
             continue  # the run did not come so far
     return None
+
+
+def manifest_of(run: Run, key: RunKey) -> Manifest:
+    """Read the manifest of table 3 of another run, once.
+
+    Raises:
+        ChainError: If that run did not come so far.
+        CorruptTableError: If it cannot be read.
+    """
+    name = tables.manifest_key(tables.RETAINED_COMMITS, key)
+    stored: StoredTable | None = run.documents.get(name)
+    if stored is None:
+        stored = reading.load_table(run.store, tables.RETAINED_COMMITS, key)
+        run.documents[name] = stored
+    return stored.manifest
 
 
 def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
@@ -214,6 +241,7 @@ def heads_of(
     read_at: datetime,
     skew: timedelta,
     is_walked: bool,
+    is_dump_earlier: bool = False,
 ) -> Heads:
     """Find since when each branch stands on its head.
 
@@ -238,6 +266,9 @@ def heads_of(
         skew: Largest difference between clocks.
         is_walked: Whether the graph was walked, so that `refs` lacks commits that no branch or tag
             reaches.
+        is_dump_earlier: Whether `refs` may lack such commits that were made since a dump that the
+            last run read, or an earlier one. They are signs of resets. Then nothing is concluded
+            from the new head of a branch: what was staged before its old one is gone all the same.
 
     Returns:
         Each branch's head. If a branch has no such moment, its head says why.
@@ -245,7 +276,7 @@ def heads_of(
     known = previous or Heads(read_at, {})
     below = _below_unreached(refs)
     # Commits that were there when the last run read the refs.
-    there = _reached_from(refs, {head.commit_id for head in known.branches.values()})
+    there = reached_from(refs, {head.commit_id for head in known.branches.values()})
     shared = _shared(refs, known, there)
     asked = {branch.commit_id for branch in refs.branches if _dated_before(known, branch) is None}
     written = _written(refs, asked, written_at)
@@ -253,6 +284,9 @@ def heads_of(
     for branch in refs.branches:
         before, commit_id = known.branches.get(branch.id), branch.commit_id
         stays = before is not None and before.commit_id == commit_id
+        if before is not None and is_dump_earlier and not stays:
+            heads[branch.id] = Head(commit_id, before.since, before.why)
+            continue
         dated = _date(refs, commit_id, latest=read_at + skew)
         since = _dated_before(known, branch)
         if since is None and dated is not None:
@@ -338,7 +372,8 @@ def _date(refs: Refs, commit_id: str, *, latest: datetime) -> datetime | None:
     return None if at is None else at.creation_date
 
 
-def _reached_from(refs: Refs, starts: Iterable[str]) -> set[str]:
+def reached_from(refs: Refs, starts: Iterable[str]) -> set[str]:
+    """Return the commits that some commits are, or descend from."""
     reached: set[str] = set()
     left = [start for start in starts if start in refs.commits]
     while left:
@@ -351,8 +386,8 @@ def _reached_from(refs: Refs, starts: Iterable[str]) -> set[str]:
 
 def _below_unreached(refs: Refs) -> set[str]:
     """Return the commits from which a commit descends that no branch reaches."""
-    reached = _reached_from(refs, {branch.commit_id for branch in refs.branches})
+    reached = reached_from(refs, {branch.commit_id for branch in refs.branches})
     unreached = refs.commits.keys() - reached
-    return _reached_from(
+    return reached_from(
         refs, {parent for commit in unreached for parent in refs.commits[commit].parents}
     )

@@ -23,6 +23,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target, parts_of, summed, write_read
 from spark_core.references import held_paths, rows_aside
 from spark_core.references.commits import ReadCommits, and_compacted, heads_now, read_commits
+from spark_core.references.earlier_dump import Earlier
 from spark_core.references.heads import Heads
 from spark_core.references.held_paths import HeldPaths
 from spark_core.references.needed_tables import telling_who_needs
@@ -94,12 +95,28 @@ class Committed:
 
     @classmethod
     def read(
-        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: TablesRead
+        cls,
+        run: Run,
+        prefix: str,
+        mark: Mapping[str, StoredTable],
+        known: TablesRead,
+        *,
+        all_names: bool,
     ) -> Committed:
-        """Read holds, rules, refs, the server's list, and the tables they name that are unknown."""
+        """Read holds, rules, refs, the server's list, and the tables they name that are unknown.
+
+        Args:
+            run: The run.
+            prefix: Where the server keeps its tables.
+            mark: The mark's tables by name.
+            known: Tables that were read before.
+            all_names: Whether every commit of now must be known, because a retention policy decides
+                by all names of an object. Else the mark's dump of refs may do.
+        """
         began = run.now()
-        commits = read_commits(run, prefix)
-        marked = Heads.of(mark[tables.RETAINED_COMMITS.name].manifest)
+        manifest = mark[tables.RETAINED_COMMITS.name].manifest
+        commits = read_commits(run, prefix, None if all_names else Earlier.of(manifest))
+        marked = Heads.of(manifest)
         noted = partial(heads_now, run, commits, marked, read_at=began)
         commits = and_compacted(run, prefix, commits, noted)
         _require_commits(run, commits)

@@ -411,7 +411,10 @@ class _Reading:
 
     def read_committed(self) -> Committed:
         """Read what is committed or held, and remember the tables that it took."""
-        committed = Committed.read(self.run, self.prefix, self.mark, self.known)
+        all_names = self.by_policy is not None
+        committed = Committed.read(
+            self.run, self.prefix, self.mark, self.known, all_names=all_names
+        )
         self.known = committed.known
         self.server_runs += committed.commits.server_lists
         return committed

@@ -7,6 +7,7 @@ nothing of how a figure is found.
 from spark_core.records.figures.base import Figures, Groups
 from spark_core.records.figures.commits import (
     DUMP,
+    EARLIER_DUMP,
     WALK,
     CommitsFigures,
     ExpiredMetarangesFigures,
@@ -43,6 +44,7 @@ from spark_core.records.figures.twins import TwinFigures
 
 __all__ = [
     "DUMP",
+    "EARLIER_DUMP",
     "WALK",
     "AmountFigures",
     "AuditFigures",

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from spark_core.records.figures.base import LEFT_OUT, Figures
 
-# How refs were read: from a dump, or by walking from branches and tags.
-DUMP, WALK = "dump", "walk"
+# How refs were read: from a dump, from the log down to an earlier dump, or by walking from branches
+# and tags.
+DUMP, EARLIER_DUMP, WALK = "dump", "earlier dump", "walk"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +77,12 @@ class CommitsFigures(Figures):
         rules: Retention rules; None for a repository without any.
         server_run: Id of the server's list; None without rules.
         server_lists: Ids of all lists that the server was asked for, `server_run` among them.
-        refs_read_by: `dump` or `walk`.
+        refs_read_by: `dump`, `earlier dump` or `walk`.
         dump: Ids of the dump's tables; None if the refs were walked.
-        dump_files: Files of the dump.
+        dump_made_at: An instant before the dump was made, by this run or an earlier one.
+        dump_files: Files of the dump, if this run made it.
         dump_bytes: Their bytes.
-        commits_beside_dump: Commits that landed while the dump was made.
+        commits_beside_dump: Commits that landed while, or since, the dump was made.
         commits: Commits of the repository.
         branches: Branches.
         heads: Commits that a branch stands on.
@@ -105,6 +107,7 @@ class CommitsFigures(Figures):
     server_lists: tuple[str, ...] = ()
     refs_read_by: str = "dump"
     dump: Mapping[str, str] | None = None
+    dump_made_at: str | None = field(default=None, metadata=LEFT_OUT)
     dump_files: int = 0
     dump_bytes: int = 0
     commits_beside_dump: int = 0

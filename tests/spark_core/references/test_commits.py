@@ -56,6 +56,7 @@ class _Denied:
             repository=SimpleNamespace(id="repo"),
             earlier=[],
             begin=lambda _spec: NOW,
+            now=lambda: NOW,
             require_same_instance=lambda _manifest: None,
             load=lambda _spec: slices,
         )
