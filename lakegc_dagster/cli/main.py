@@ -36,6 +36,7 @@ from lakegc_dagster.cli.retention import retention
 from lakegc_dagster.cli.rules import rules
 from lakegc_dagster.cli.runs import runs, status
 from lakegc_dagster.cli.shown_report import show_report
+from lakegc_dagster.cli.tables import show_tables
 from lakegc_dagster.cli.what_if import what_if
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core import __version__
@@ -385,22 +386,39 @@ def sweep(
     metavar="FILE",
     help="Draw its bars into a PNG file, for a message or a slide.",
 )
+@click.option(
+    "--metadata",
+    is_flag=True,
+    help="Show instead which of lakeFS's own tables no commit names; nothing deletes them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @command_body
 def report(
-    config: Path | None, repository: str, key: RunKey | None, chart: Path | None, *, as_json: bool
+    config: Path | None,
+    repository: str,
+    key: RunKey | None,
+    chart: Path | None,
+    *,
+    metadata: bool,
+    as_json: bool,
 ) -> int:
     """Show the report of a run again, and the paths of its page and its Parquet.
+
+    With --metadata, the server dumps its refs, as for a mark, and every metarange is read.
 
     \b
     Examples:
       lakegc report my-repo
       lakegc report my-repo --run 2026-11-20T02-00-00Z
       lakegc report my-repo --chart november.png
+      lakegc report my-repo --metadata
       lakegc report my-repo --json
     """  # noqa: D301 - as above
     from lakegc_dagster.stored_runs import load_report
 
+    if metadata:
+        show_tables(config, repository, key, as_json=as_json)
+        return 0
     if chart is not None:
         require_place(chart)
     with ExitStack() as stack:

@@ -11,6 +11,7 @@ from spark_core.explain.address_or_path import (
     not_on_record,
 )
 from spark_core.explain.store_what_if import keep_answer
+from spark_core.explain.unnamed_tables import TablesReport, unnamed_tables
 from spark_core.explain.what_if import DAYS, WhatIf, what_if
 from spark_core.explain.why import Explanation, Reason, explain, explain_each, instant_in_words
 
@@ -18,6 +19,7 @@ __all__ = [
     "DAYS",
     "Explanation",
     "Reason",
+    "TablesReport",
     "WhatIf",
     "address_of",
     "addresses_of",
@@ -28,5 +30,6 @@ __all__ = [
     "keep_answer",
     "let_go_under",
     "not_on_record",
+    "unnamed_tables",
     "what_if",
 ]

@@ -10,7 +10,7 @@ converts bytes to Arrow and back; it touches no store.
 from spark_core.graveler.commits import CommitRecord
 from spark_core.graveler.entries import Entry, Timestamp, decode_entry, encode_entry, entry_identity
 from spark_core.graveler.identity import commit_id, table_id
-from spark_core.graveler.metaranges import END_BYTES, is_metarange, read_metarange
+from spark_core.graveler.metaranges import END_BYTES, is_metarange, kind_of, read_metarange
 from spark_core.graveler.range_writer import write_metarange, write_range, write_tables
 from spark_core.graveler.ranges import read_dated_range, read_range
 from spark_core.graveler.records import SSTable, read_records
@@ -31,6 +31,7 @@ __all__ = [
     "encode_entry",
     "entry_identity",
     "is_metarange",
+    "kind_of",
     "read_commit_records",
     "read_dated_range",
     "read_metarange",

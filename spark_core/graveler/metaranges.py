@@ -44,7 +44,17 @@ def read_metarange(data: bytes, *, name: str, expected_id: str | None = None) ->
 
 
 def is_metarange(end: bytes, size_bytes: int, *, name: str) -> bool | None:
-    """Tell a metarange of objects from a range and from the tables of a refs dump, by its end.
+    """Tell a metarange of objects from a range and from the tables of a refs dump; see `kind_of`.
+
+    Returns:
+        None if more of the file is needed to tell.
+    """
+    kind = kind_of(end, size_bytes, name=name)
+    return None if kind is None else kind == (METARANGES, "")
+
+
+def kind_of(end: bytes, size_bytes: int, *, name: str) -> tuple[str, str] | None:
+    """Tell what kind of table a file is, by its end.
 
     Args:
         end: The last bytes of the file; `END_BYTES` nearly always suffice.
@@ -52,7 +62,8 @@ def is_metarange(end: bytes, size_bytes: int, *, name: str) -> bool | None:
         name: Name of the file, for errors.
 
     Returns:
-        None if more of the file is needed to tell.
+        `RANGES` or `METARANGES`, and the kind of record of a refs dump (empty for objects); None if
+        more of the file is needed to tell.
 
     Raises:
         CorruptTableError: If it is no table that lakeFS writes.
@@ -63,7 +74,7 @@ def is_metarange(end: bytes, size_bytes: int, *, name: str) -> bool | None:
     kind = properties.get("type", b"").decode("ascii", "replace")
     if kind not in (RANGES, METARANGES):
         raise CorruptTableError(name, None, f"property `type` is {kind!r}")
-    return kind == METARANGES and "entity" not in properties
+    return kind, properties.get("entity", b"").decode("ascii", "replace")
 
 
 def read_ranges_of(

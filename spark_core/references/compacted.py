@@ -72,7 +72,7 @@ def compacted_metaranges(
         IncompleteReadError: If the listing lacks a metarange that a retained commit names.
     """
     clocks = _CLOCKS * run.options.accepted_skew
-    tables_there = list(_tables(run.store, prefix))
+    tables_there = list(servers_tables(run.store, prefix))
     _require_whole(run, prefix, set(retained) - {""} - {id_ for id_, *_ in tables_there})
     least = None if since is None else since - clocks
     sizes = {
@@ -100,7 +100,7 @@ def _require_whole(run: Run, prefix: str, missing: Collection[str]) -> None:
         )
 
 
-def _tables(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetime]]:
+def servers_tables(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetime]]:
     """List the server's tables: id, bytes, last writing."""
     _, objects = store.children(prefix)
     columns = (objects[name].to_pylist() for name in ("key", "size_bytes", "last_modified"))

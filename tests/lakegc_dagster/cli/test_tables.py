@@ -1,0 +1,47 @@
+"""`lakegc report --metadata` shows the server's tables by who names them; the answer is made up."""
+
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster import stored_runs
+from lakegc_dagster.cli import tables as command
+from lakegc_dagster.cli.main import main
+from spark_core import explain
+from spark_core.explain.unnamed_tables import NAMED, UNNAMED_RANGE, Tables
+
+NONE = {"a day": (0, 0)}
+FOUND = explain.TablesReport(
+    "repo",
+    "_lakefs",
+    [
+        Tables(NAMED, 3, 3_000, "2026-11-19", "2026-11-20", NONE),
+        Tables(UNNAMED_RANGE, 2, 500, "2026-01-19", "2026-11-20", {"a day": (1, 200)}),
+        Tables("others", 0, 0, None, None, NONE),
+    ],
+)
+
+
+@pytest.fixture(autouse=True)
+def _made_up(monkeypatch):
+    monkeypatch.setattr(command, "read_settings", lambda *_: None)
+    monkeypatch.setattr(stored_runs, "open_chosen", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(explain, "unnamed_tables", lambda _: FOUND)
+
+
+def test_groups_are_shown_with_bytes_and_ages_and_that_nothing_deletes_them():
+    told = CliRunner().invoke(main, ["report", "repo", "--metadata"])
+    assert told.exit_code == 0, told.output
+    lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
+    assert lines[1:3] == [
+        "named by a commit of now 3 3.0 kB",
+        "ranges that nothing names 2 500 bytes; 1 (200 bytes) older than a day",
+    ]
+    assert "others" not in told.stdout
+    assert "Nothing deletes any of them" in told.stdout
+
+
+def test_the_answer_is_json_if_asked():
+    told = CliRunner().invoke(main, ["report", "repo", "--metadata", "--json"])
+    assert told.stdout == FOUND.to_json() + "\n"
