@@ -38,8 +38,20 @@ _SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as i
     is_flag=True,
     help="Also start Spark with the settings, and run lakegc on its executors.",
 )
+@click.option(
+    "--namespace",
+    metavar="URI",
+    help="Look at this storage instead, such as that of a deleted repository.",
+)
 @command_body
-def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, spark: bool) -> int:
+def doctor(
+    config: Path | None,
+    repositories: Sequence[str],
+    *,
+    as_json: bool,
+    spark: bool,
+    namespace: str | None,
+) -> int:
     """Check everything that a run needs, and say how to fix what is not in order.
 
     Without names: every repository of the settings. The command checks server, keys, permissions,
@@ -47,6 +59,10 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
     marks read one, clocks and Java. A failure does not stop the checks after it. The repository
     does not change: objects are written and deleted under _lakefs/retention/gc/probe/ only, and the
     permission to delete objects is tested with a name that no object has.
+
+    With --namespace: which repositories of the server lie in that storage, whose it was by what
+    lakegc wrote there, what lies there, and whether anything collects it. All of it is listed, and
+    nothing is written.
 
     The exit code is 0 when nothing failed, 1 when something did, 2 when the
     settings are wrong.
@@ -57,15 +73,23 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
       lakegc doctor my-repo
       lakegc doctor my-repo --spark
       lakegc doctor my-repo --json
+      lakegc doctor --namespace s3://bucket/my-old-repo
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from spark_core.settings.collected_repositories import chosen_repositories
+    from spark_core.settings.examined import examined_namespace
 
     shown = console.console()
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        chosen = chosen_repositories(settings, repositories, are_known=False)
         examined = {}
+        if namespace is not None:
+            examined[namespace] = list(examined_namespace(settings, namespace))
+            if not as_json:
+                _show(shown, namespace, examined[namespace])
+        chosen: tuple[str, ...] = ()
+        if namespace is None:
+            chosen = chosen_repositories(settings, repositories, are_known=False)
         for repository_id in chosen:
             examined[repository_id] = _examined(
                 settings, repository_id, None if as_json else shown, spark=spark

@@ -8,6 +8,7 @@ the store's clock.
 - `questions`: what a question found, and how a refusal becomes a finding
 - `examination`: the repository, and what is known of it so far
 - `server`, `repository`, `store`, `inventory`, `machine`: the questions
+- `namespace`: storage by itself, such as that of a deleted repository
 """
 
 from __future__ import annotations
@@ -17,12 +18,22 @@ from collections.abc import Iterator
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.inventory import INVENTORY_QUESTIONS
 from spark_core.doctor.machine import MACHINE_QUESTIONS, SPARK_QUESTIONS
+from spark_core.doctor.namespace import Place, examine_namespace
 from spark_core.doctor.questions import Finding, Found, Question, ask, found_by
 from spark_core.doctor.repository import REPOSITORY_QUESTIONS
 from spark_core.doctor.server import SERVER_QUESTIONS
 from spark_core.doctor.store import STORE_QUESTIONS
 
-__all__ = ["Examination", "Finding", "Found", "Question", "examine", "found_by"]
+__all__ = [
+    "Examination",
+    "Finding",
+    "Found",
+    "Place",
+    "Question",
+    "examine",
+    "examine_namespace",
+    "found_by",
+]
 
 QUESTIONS = (*SERVER_QUESTIONS, *REPOSITORY_QUESTIONS, *STORE_QUESTIONS, *MACHINE_QUESTIONS)
 

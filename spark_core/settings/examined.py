@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from spark_core.doctor import Examination, Finding, examine, found_by
+from spark_core.doctor import (
+    Examination,
+    Finding,
+    Place,
+    examine,
+    examine_namespace,
+    found_by,
+)
 from spark_core.errors import SettingsError
 from spark_core.run import Storage
 from spark_core.settings import Settings
@@ -54,3 +61,14 @@ def examined(
             spark=spark,
         )
     )
+
+
+def examined_namespace(settings: Settings, uri: str) -> Iterator[Finding]:
+    """Yield what the doctor finds of a storage namespace by itself.
+
+    Args:
+        settings: The settings; they say how the server and the store are reached.
+        uri: The namespace as lakeFS writes it.
+    """
+    storage = Storage(settings.store_options(), settings.storage.server_path)
+    yield from examine_namespace(Place(uri, settings.server_options, storage))
