@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.metadata import Metadata, above, counters_metadata, page_metadata
-from spark_core.plain_text import bytes_text, counted, money_text, visible
+from spark_core.plain_text import Price, bytes_text, counted, money_text, visible
 from spark_core.records import tables
 from spark_core.records.figures import (
     CommitsFigures,
@@ -39,31 +39,27 @@ _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
 _WIDTH = 33
 
 
-def of_stored(
-    manifest: Manifest, price_per_gb_month: float | None, page: Mapping[str, str]
-) -> Metadata:
+def of_stored(manifest: Manifest, price: Price | None, page: Mapping[str, str]) -> Metadata:
     """Say of a stored table what a person asks, with the page of its run.
 
     Args:
         manifest: The table's manifest.
-        price_per_gb_month: As for `of_table`.
+        price: As for `of_table`.
         page: As `local_path.page_to_open` gives it.
     """
-    return _after_headline(of_table(manifest, price_per_gb_month), page_metadata(page))
+    return _after_headline(of_table(manifest, price), page_metadata(page))
 
 
-def of_verdict(
-    report: Report | None, price_per_gb_month: float | None, page: Mapping[str, str]
-) -> Metadata:
+def of_verdict(report: Report | None, price: Price | None, page: Mapping[str, str]) -> Metadata:
     """Say of a mark that ended what a person asks.
 
     Args:
         report: Its report; None if there is none.
-        price_per_gb_month: As for `of_table`.
+        price: As for `of_table`.
         page: As `local_path.page_to_open` gives it.
     """
     shown = page_metadata(page)
-    return shown if report is None else _after_headline(of_mark(report, price_per_gb_month), shown)
+    return shown if report is None else _after_headline(of_mark(report, price), shown)
 
 
 def of_house_keeping(words: str) -> Metadata:
@@ -101,23 +97,23 @@ def _after_headline(found: Metadata, page: Metadata) -> Metadata:
     return {**headline, **page, **found}
 
 
-def of_table(manifest: Manifest, price_per_gb_month: float | None = None) -> Metadata:
+def of_table(manifest: Manifest, price: Price | None = None) -> Metadata:
     """Say of a stored table what a person asks.
 
     Args:
         manifest: Its manifest.
-        price_per_gb_month: What a GB costs in a month; None to leave money out.
+        price: What a GB costs in a month; None to leave money out.
     """
     made = _BY_TABLE[manifest.table]
-    return made(manifest, price_per_gb_month)
+    return made(manifest, price)
 
 
-def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata:
+def of_mark(report: Report, price: Price | None = None) -> Metadata:
     """Say of a mark with its verdict what a person asks.
 
     Args:
         report: Its report.
-        price_per_gb_month: As above.
+        price: As above.
     """
     goes, listed = report.expired, report.listed
     passed = sum(check.passed for check in report.checks)
@@ -128,7 +124,7 @@ def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata
     return {
         "headline": _words(
             *_may_go(goes.objects, goes.size_bytes, listed.objects, listed.size_bytes),
-            *_costs(goes.size_bytes, price_per_gb_month),
+            *_costs(goes.size_bytes, price),
             *_kind(report.kind),
             f"{passed} of {len(report.checks)} checks passed.",
             standing,
@@ -141,12 +137,12 @@ def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata
     }
 
 
-def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> Metadata:
+def of_what_if(curve: WhatIfCurve, price: Price | None = None) -> Metadata:
     """Say what other rules would free.
 
     Args:
         curve: The answer.
-        price_per_gb_month: As above.
+        price: As above.
     """
     today, *later = curve.now
     soon = [_sentence(f"{one.name.partition(', ')[2]}: {one}") for one in later]
@@ -160,7 +156,7 @@ def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> M
     return {
         "headline": _words(
             f"Under the rules of now: **{today}**.",
-            *_costs(today.size_bytes, price_per_gb_month),
+            *_costs(today.size_bytes, price),
             *soon,
             "Each is an upper bound.",
         ),
@@ -209,7 +205,7 @@ def escaped(text: str) -> str:
     return visible(text).translate(_MARKDOWN)
 
 
-def _listed(manifest: Manifest, _price: float | None) -> Metadata:
+def _listed(manifest: Manifest, _price: Price | None) -> Metadata:
     listed = ListedFigures.of(manifest)
     old = _objects(listed.old_objects, listed.old_bytes)
     found: Metadata = {
@@ -236,7 +232,7 @@ def _inventory_words(inventory: InventoryFigures | None) -> list[str]:
     return [f"They were read from the inventory of {inventory.created_at}{old}."]
 
 
-def _staged(manifest: Manifest, _price: float | None) -> Metadata:
+def _staged(manifest: Manifest, _price: Price | None) -> Metadata:
     staged = StagedFigures.of(manifest).staged_in_data
     return {
         "headline": _words(f"**{staged:,} staged entries** keep their objects."),
@@ -244,7 +240,7 @@ def _staged(manifest: Manifest, _price: float | None) -> Metadata:
     }
 
 
-def _committed(manifest: Manifest, _price: float | None) -> Metadata:
+def _committed(manifest: Manifest, _price: Price | None) -> Metadata:
     figures = CommittedFigures.of(manifest)
     taken = figures.taken
     if taken.ranges:
@@ -268,7 +264,7 @@ def _committed(manifest: Manifest, _price: float | None) -> Metadata:
     }
 
 
-def _expired(manifest: Manifest, price: float | None) -> Metadata:
+def _expired(manifest: Manifest, price: Price | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
     fates = engine.report.fates_of(figures)
     objects, size = engine.report.total(fates.values())
@@ -286,7 +282,7 @@ def _expired(manifest: Manifest, price: float | None) -> Metadata:
     }
 
 
-def _deleted(manifest: Manifest, price: float | None) -> Metadata:
+def _deleted(manifest: Manifest, price: Price | None) -> Metadata:
     figures = vars(DeletionFigures.of(manifest))
     outcomes = [
         (name, figures[f"{name}_objects"] or 0, figures[f"{name}_bytes"])
@@ -304,7 +300,7 @@ def _deleted(manifest: Manifest, price: float | None) -> Metadata:
     }
 
 
-def _commits(manifest: Manifest, _price: float | None) -> Metadata:
+def _commits(manifest: Manifest, _price: Price | None) -> Metadata:
     figures = CommitsFigures.of(manifest)
     rules, retained = figures.rules, manifest.rows - (figures.compacted or 0)
     words = (
@@ -350,7 +346,7 @@ def _objects(objects: int, size: int) -> str:
     return f"{objects:,} object{'' if objects == 1 else 's'} ({bytes_text(size)})"
 
 
-def _costs(size: int, price: float | None) -> tuple[str, ...]:
+def _costs(size: int, price: Price | None) -> tuple[str, ...]:
     return () if price is None else (f"They cost {money_text(size, price)}.",)
 
 

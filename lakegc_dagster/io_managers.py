@@ -42,7 +42,7 @@ class TableIOManager(dg.IOManager):
             stored, page = engine.collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
             shown = page_to_open(run, page_after(run, stored.manifest.table, page))
-            asked = of_stored(stored.manifest, run.options.price_per_gb_month, shown)
+            asked = of_stored(stored.manifest, run.options.price, shown)
             where = f"{run.store.root}{tables.folder(spec, run.key)}"
             counters = {
                 **manifest_metadata(stored.manifest, where),

@@ -94,7 +94,7 @@ def overview(
                 now,
                 pause=pause,
                 may_sweep=options.may_sweep,
-                price_per_gb_month=options.price_per_gb_month,
+                price=options.price,
                 max_mark_age=options.max_mark_age,
                 are_all=len(runs) == len(found),
             ),

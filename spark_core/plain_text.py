@@ -6,6 +6,9 @@ Whoever may write to a repository chooses its addresses, branch names and messag
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from html import escape as html_escape
 
@@ -60,17 +63,65 @@ def counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def money_text(size_bytes: int, price_per_gb_month: float) -> str:
-    """Print what bytes cost in a month; the currency is that of the price.
+@dataclass(frozen=True)
+class Price:
+    """What stored bytes cost.
+
+    Attributes:
+        per_gb_month: What a GB (1,000,000,000 bytes) costs in a month.
+        currency: The word behind each amount; empty if nobody gave one.
+        in_quarantine: What a GB in quarantine costs in a month, where that is another store or
+            class; None: as elsewhere.
+    """
+
+    per_gb_month: float
+    currency: str = ""
+    in_quarantine: float | None = None
+
+    @property
+    def of_quarantine(self) -> Price:
+        """The price of what lies in quarantine."""
+        each = self.per_gb_month if self.in_quarantine is None else self.in_quarantine
+        return Price(each, self.currency)
+
+    def amount(self, size_bytes: int) -> float:
+        """Return what bytes cost in a month."""
+        return size_bytes / 1e9 * self.per_gb_month
+
+
+def money_text(size_bytes: int, price: Price) -> str:
+    """Print what bytes cost in a month.
 
     Examples:
-        >>> money_text(1_500_000_000, 0.02), money_text(2_000_000_000_000, 0.023), money_text(9, 1)
-        ('0.03 a month', '46.00 a month', 'less than 0.01 a month')
+        >>> money_text(1_500_000_000, Price(0.02)), money_text(2 * 10**12, Price(0.023, "EUR"))
+        ('0.03 a month', '46.00 EUR a month')
     """
-    price = size_bytes / 1e9 * price_per_gb_month
-    if 0 < price < 0.01:
-        return "less than 0.01 a month"
-    return f"{price:,.2f} a month"
+    return amount_text(price.amount(size_bytes), price.currency)
+
+
+def moneys_text(priced: Iterable[tuple[Price, int]]) -> str:
+    """Print what bytes of several prices cost in a month, by currency; empty if there are none.
+
+    Examples:
+        >>> moneys_text([(Price(1, "EUR"), 10**9), (Price(2, "USD"), 10**9), (Price(3), 0)])
+        '0.00 and 1.00 EUR and 2.00 USD a month'
+    """
+    costs = defaultdict[str, float](float)
+    for price, size_bytes in priced:
+        costs[price.currency] += price.amount(size_bytes)
+    told = (amount_text(costs[each], each).removesuffix(" a month") for each in sorted(costs))
+    return " and ".join(told) + (" a month" if costs else "")
+
+
+def amount_text(amount: float, currency: str) -> str:
+    """Print an amount that is due each month.
+
+    Examples:
+        >>> amount_text(1234.5, "EUR"), amount_text(0.001, "")
+        ('1,234.50 EUR a month', 'less than 0.01 a month')
+    """
+    number = "less than 0.01" if 0 < amount < 0.01 else f"{amount:,.2f}"
+    return " ".join(filter(None, (number, currency, "a month")))
 
 
 def visible(text: str, *, lines: bool = False) -> str:

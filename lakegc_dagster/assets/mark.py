@@ -101,7 +101,7 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
         concluded, repeated = engine.repeats.conclude(run, again=context.retry_number > 0)
         runs.observer.concluded(run, concluded.report)
         page = page_to_open(run, concluded.page)
-        headline = of_verdict(concluded.report, run.options.price_per_gb_month, page)
+        headline = of_verdict(concluded.report, run.options.price, page)
         told = above(headline, counters_metadata(concluded.facts))
     worked = work_metadata(runs.work_of(context.partition_key, VERDICT))
     return dg.MaterializeResult(metadata={**repeated_metadata(repeated), **told, **worked})

@@ -29,6 +29,6 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)
         page = page_metadata(page_to_open(run, engine.report.page_of(run)))
-        told = of_what_if(curve, run.options.price_per_gb_month)
+        told = of_what_if(curve, run.options.price)
     worked = work_metadata(runs.work_of(context.partition_key, _NAME))
     return dg.MaterializeResult(metadata={**told, **page, **worked})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lakegc_dagster.cli.shown_report import refused_by, way_on
 from spark_core.errors import LakegcError, exit_code, kind_of
-from spark_core.plain_text import bytes_text, counted, money_text
+from spark_core.plain_text import Price, bytes_text, counted, moneys_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +41,7 @@ class Ended:
         outcome: In a word.
         objects: Objects that were deleted, or may go; None if nobody knows.
         size_bytes: Their bytes.
-        price_per_gb_month: What a GB of this repository costs in a month; None if nobody says.
+        price: What bytes of this repository cost; None if nobody says.
         seconds: How long it took.
         error: What ended it, if it did not end well.
         checks: Names of the checks that refuse it.
@@ -53,7 +53,7 @@ class Ended:
     outcome: Outcome
     objects: int | None = None
     size_bytes: int | None = None
-    price_per_gb_month: float | None = None
+    price: Price | None = None
     seconds: float = 0
     error: LakegcError | None = None
     checks: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Ended:
             kind_of(error) if error is not None else "swept" if swept is not None else "marked",
             objects,
             size_bytes,
-            settings.run_options(repository_id).price_per_gb_month,
+            settings.run_options(repository_id).price,
             round(seconds, 1),
             error,
             () if result is None else tuple(refused_by(result)),
@@ -131,7 +131,7 @@ def closing_table(ended: Sequence[Ended], seconds: float) -> Table:
     """
     from lakegc_dagster import console
 
-    has_price = any(each.price_per_gb_month is not None for each in ended)
+    has_price = any(each.price is not None for each in ended)
     rows = [_row(each.repository, _what(each), [each], has_price=has_price) for each in ended]
     for outcome, what in _OBJECTS.items():
         alike = [each for each in ended if each.outcome == outcome]
@@ -157,9 +157,8 @@ def _row(name: str, words: str, ended: Sequence[Ended], *, has_price: bool) -> t
     known = [each for each in ended if each.objects is not None]
     objects = sum(each.objects or 0 for each in known)
     size = (f"{objects:,}", bytes_text(sum(each.size_bytes or 0 for each in known)))
-    priced = [each for each in known if each.price_per_gb_month is not None]
-    costs = sum((each.size_bytes or 0) * (each.price_per_gb_month or 0) for each in priced)
-    money = money_text(1, costs).removesuffix(" a month") if priced else NONE
+    priced = [(each.price, each.size_bytes or 0) for each in known if each.price is not None]
+    money = moneys_text(priced).removesuffix(" a month") or NONE
     return (
         name,
         words,

@@ -14,7 +14,7 @@ import click
 from lakegc_dagster.cli.common import command_body, read_settings
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core.errors import FAILED
-from spark_core.plain_text import bytes_text, money_text
+from spark_core.plain_text import Price, amount_text, bytes_text, money_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from spark_core.report.past_runs import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
 
+# What money is told of, by the names of `RepositoryStatus.money`.
+_MONEY = {
+    "listed": "all objects",
+    "reclaimed_lately": "reclaimed in 30 days",
+    "reclaimed_before": "in the 30 days before",
+    "reclaimed": "in all",
+    "waiting": "waiting",
+    "in_quarantine": "in quarantine",
+}
 _NONE = "–"  # noqa: RUF001 - a dash, as in any table
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -79,7 +88,7 @@ def runs(
                 console.show_error(console.console(sys.stderr), past.error)
                 code = FAILED
             elif not as_json:
-                _show_runs(shown, past.repository, past.runs)
+                _show_runs(shown, past.repository, past.runs, past.status.price)
     if as_json:
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
     return code
@@ -148,7 +157,9 @@ def _page(found: Sequence[Past], endpoint: str) -> str:
     return fleet_page(rows, now=SystemClock().now(), server=server)
 
 
-def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> None:
+def _show_runs(
+    shown: Console, repository_id: str, found: Sequence[PastRun], price: Price | None
+) -> None:
     from lakegc_dagster import console
 
     if not found:
@@ -161,6 +172,7 @@ def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> 
         "listed",
         "may go",
         "bytes",
+        *(() if price is None else ("costs",)),
         "deleted",
         "seconds",
         "what to know",
@@ -173,6 +185,7 @@ def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> 
             _count(run.listed_objects),
             _count(run.expired_objects),
             _NONE if run.expired_bytes is None else bytes_text(run.expired_bytes),
+            *(() if price is None else (_costs(run, price),)),
             _count(run.outcomes.get("deleted", (0, 0))[0]) if run.swept else _NONE,
             _NONE if run.seconds is None else f"{run.seconds:.1f}",
             _to_know(run),
@@ -181,6 +194,10 @@ def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> 
     ]
     shown.print(console.table(f"Runs of {repository_id}", columns, rows))
     shown.print()
+
+
+def _costs(run: PastRun, price: Price) -> str:
+    return _NONE if run.expired_bytes is None else money_text(run.expired_bytes, price)
 
 
 def _kind(run: PastRun) -> str:
@@ -215,6 +232,33 @@ def _to_know(run: PastRun) -> str:
     return ", ".join(said)
 
 
+def _totals(found: Sequence[RepositoryStatus]) -> list[str]:
+    """Say what all repositories come to, and what that costs in each currency."""
+    from spark_core.report.fates import total
+
+    if len(found) < 2:
+        return []
+    sizes = {
+        "reclaimed in 30 days": total(each.reclaimed_lately for each in found),
+        "in the 30 days before": total(each.reclaimed_before for each in found),
+        "in all": total(each.reclaimed for each in found),
+        "waiting": total(each.most_waiting for each in found),
+        "in quarantine": total(each.in_quarantine for each in found),
+    }
+    said = [f"{words} {_size(size)}" for words, size in sizes.items()]
+    lines = [f"all {len(found)} repositories: {'; '.join(said)}."]
+    currencies = sorted({each.price.currency for each in found if each.price is not None})
+    for currency in currencies:
+        paid = [each for each in found if each.price and each.price.currency == currency]
+        amounts = (
+            f"{words} {amount_text(sum(each.money[what] for each in paid), currency)}"
+            for what, words in _MONEY.items()
+        )
+        of = f"{len(paid)} of {len(found)} have a price in {currency or 'no currency'}"
+        lines.append(f"money ({of}): {'; '.join(amounts)}.")
+    return lines
+
+
 def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
     from lakegc_dagster import console
 
@@ -235,6 +279,8 @@ def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
         for each in found
     ]
     shown.print(console.table("", columns, rows))
+    for line in _totals(found):
+        shown.print(f"\n{line}", markup=False, soft_wrap=True)
     for each in found:
         for line in _more(each):
             shown.print(f"\n{each.repository}: {line}", markup=False, soft_wrap=True)
@@ -250,13 +296,8 @@ def _more(each: RepositoryStatus) -> list[str]:
         said.append(f"the last good mark was a clean one: {each.last_mark_why_full}.")
     for kind in each.kinds:
         said += _of_kind(kind)
-    if each.price_per_gb_month is not None:
-        costs = [
-            money_text(size, each.price_per_gb_month)
-            for _, size in (each.reclaimed, each.most_waiting)
-        ]
-        waits = f"; what waits costs {costs[1]}" if each.most_waiting[0] else ""
-        said.append(f"what was reclaimed would cost {costs[0]}{waits}.")
+    if each.price is not None:
+        said.append(_money(each, each.price))
     if each.in_quarantine[0]:
         objects, size_bytes = each.in_quarantine
         said.append(
@@ -264,6 +305,17 @@ def _more(each: RepositoryStatus) -> list[str]:
             "space."
         )
     return said
+
+
+def _money(each: RepositoryStatus, price: Price) -> str:
+    """Say what was reclaimed, whether that is more than before, and what still costs."""
+    costs = {what: amount_text(amount, price.currency) for what, amount in each.money.items()}
+    waits = f"; what waits costs {costs['waiting']}" if each.most_waiting[0] else ""
+    aside = f"; what lies in quarantine {costs['in_quarantine']}" if each.in_quarantine[0] else ""
+    return (
+        f"what was reclaimed would cost {costs['reclaimed']}: of that {costs['reclaimed_lately']} "
+        f"by the last 30 days, {costs['reclaimed_before']} by the 30 before{waits}{aside}."
+    )
 
 
 def _of_kind(kind: KindStatus) -> list[str]:

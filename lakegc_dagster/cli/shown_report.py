@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakegc_dagster.cli.retention import show_named
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
-from spark_core.plain_text import money_text
+from spark_core.plain_text import Price, money_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,7 @@ def show_report(
         run, found = marked
         page = local_path(run, lakegc_keys.report_keys(run.key, swept=False)["html"])
     console.show_report(shown, found)
-    _show_price(shown, found, run.options.price_per_gb_month)
+    _show_price(shown, found, run.options.price)
     folder = tables.DELETION_REPORT if found.swept else tables.EXPIRED_ADDRESSES
     _show_line(shown, f"\nreport   {page}")
     _show_line(shown, f"Parquet  {local_path(run, tables.folder(folder, run.key))}")
@@ -121,12 +121,12 @@ def show_refused(
         return
     shown.print()
     shown.print(console.groups_table("What would go, by reason", found.by_reason))
-    _show_price(shown, found, run.options.price_per_gb_month)
+    _show_price(shown, found, run.options.price)
     _show_line(shown, f"\nreport   {page}")
     _show_line(shown, f"next     {next_step}\n")
 
 
-def _show_price(shown: Console, found: Report, price: float | None) -> None:
+def _show_price(shown: Console, found: Report, price: Price | None) -> None:
     """Say what the objects of a report cost, if the settings give a price."""
     if price is None:
         return
@@ -134,7 +134,7 @@ def _show_price(shown: Console, found: Report, price: float | None) -> None:
     _show_line(
         shown,
         f"\nmoney    what may go costs {money_text(going, price)}; all objects together cost "
-        f"{money_text(all_of_it, price)} (price_per_gb_month = {price:g})",
+        f"{money_text(all_of_it, price)} (price_per_gb_month = {price.per_gb_month:g})",
     )
 
 

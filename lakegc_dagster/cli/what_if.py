@@ -136,7 +136,7 @@ def _show(found: WhatIf) -> None:
     from lakegc_dagster import console
 
     shown = console.console()
-    price = found.price_per_gb_month
+    price = found.price
     wide = shown.width >= _WIDE
     most = max((answer.size_bytes for answer in found.answers), default=0)
     rows = [
@@ -175,11 +175,7 @@ def _ahead(found: WhatIf) -> str:
     said = []
     for one in later:
         size_bytes = one.size_bytes - now.size_bytes
-        cost = (
-            ""
-            if found.price_per_gb_month is None
-            else f", {money_text(size_bytes, found.price_per_gb_month)}"
-        )
+        cost = "" if found.price is None else f", {money_text(size_bytes, found.price)}"
         span = one.name.rpartition(" in ")[2]
         said.append(
             f"{one.objects - now.objects:,} more ({bytes_text(size_bytes)}{cost}) in {span}"

@@ -17,7 +17,7 @@ from spark_core.settings import Settings
 
 if TYPE_CHECKING:
     from lakegc_dagster.overview import Past
-    from spark_core.report.status import KindStatus
+    from spark_core.report.status import KindStatus, RepositoryStatus
 
 # A node exporter shows the file to everybody, so everybody may read it.
 
@@ -72,6 +72,11 @@ class _Gauges:
         self.price = Gauge(
             "lakegc_price_per_gb_month", "Price of a GB per month, from the settings."
         )
+        self.money = Gauge(
+            "lakegc_money_per_month",
+            "What bytes cost in a month: all listed ones, those that sweeps reclaimed, in all and "
+            "in 30 days, those that wait for a sweep, and those in quarantine.",
+        )
         self.written = Gauge(
             "lakegc_metrics_written_timestamp_seconds", "When these metrics were written."
         )
@@ -83,7 +88,7 @@ class _Gauges:
         if past.error is not None:
             return
         self.overdue.set(bool(status.overdue), **of)
-        self.price.set(status.price_per_gb_month, **of)
+        self._add_money(status, of)
         for kind in status.kinds:
             self._add_kind(kind, [run for run in runs if run.collects == kind.collects], of)
         self.reclaimed_objects.set(status.reclaimed[0], **of)
@@ -93,6 +98,14 @@ class _Gauges:
             self.refused.set(count, **of, check=check)
         for state in STATES:
             self.runs.set(sum(run.state == state for run in runs), **of, state=state)
+
+    def _add_money(self, status: RepositoryStatus, repository: Mapping[str, str]) -> None:
+        price = status.price
+        self.price.set(None if price is None else price.per_gb_month, **repository)
+        if price is None:
+            return
+        for what, amount in status.money.items():
+            self.money.set(amount, **repository, what=what, currency=price.currency)
 
     def _add_kind(
         self, kind: KindStatus, runs: Sequence[PastRun], repository: Mapping[str, str]

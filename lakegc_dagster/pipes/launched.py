@@ -39,6 +39,7 @@ from spark_core.checks import CheckResult
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.model import RunKey
 from spark_core.phases import ended
+from spark_core.plain_text import Price
 from spark_core.records.manifest import Manifest
 from spark_core.settings import Settings
 
@@ -133,7 +134,7 @@ def results_of(
         Failure: The refusal by checks that failed.
     """
     repository_id, key = parse_partition_key(context.partition_key)
-    price = settings.run_options(repository_id).price_per_gb_month
+    price = settings.run_options(repository_id).price
     for told in messages:
         if "error" in told:
             raise error_of(told)
@@ -202,7 +203,7 @@ def _checked(
             yield shown
 
 
-def _metadata(context: dg.AssetExecutionContext, told: Told, price: float | None) -> Metadata:
+def _metadata(context: dg.AssetExecutionContext, told: Told, price: Price | None) -> Metadata:
     worked = work_metadata(told["worked"])
     if "manifest" in told:
         return _of_table(told, price, worked)
@@ -221,7 +222,7 @@ def _metadata(context: dg.AssetExecutionContext, told: Told, price: float | None
     return {**above(of_verdict(found, price, told["page"]), counters), **worked}
 
 
-def _of_table(told: Told, price: float | None, worked: Metadata) -> Metadata:
+def _of_table(told: Told, price: Price | None, worked: Metadata) -> Metadata:
     lean = Manifest.from_json(told["manifest"].encode(), name=told["asset"])
     manifest = replace(lean, facts=told["facts"])
     counters = {

@@ -23,7 +23,7 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, GroupSums
 from spark_core.model import Refs, RetentionRules
-from spark_core.plain_text import counted
+from spark_core.plain_text import Price, counted
 from spark_core.records import tables
 from spark_core.records.figures import Groups
 from spark_core.references.commits import read_commits, tables_prefix
@@ -92,7 +92,7 @@ class WhatIf:
         never_committed: Objects and bytes that no commit has, in every answer.
         swept: Objects and bytes of the listing that sweeps have deleted since; in no answer.
         answers: One for each question, in the order asked.
-        price_per_gb_month: Of the settings; None if they have none.
+        price: Of the settings; None if they have none.
         asked_at: Before the refs, the commits and the reports of sweeps were read.
     """
 
@@ -101,7 +101,7 @@ class WhatIf:
     never_committed: tuple[int, int]
     swept: tuple[int, int]
     answers: tuple[Freed, ...]
-    price_per_gb_month: float | None
+    price: Price | None
     asked_at: datetime
 
     def to_json(self) -> str:
@@ -175,7 +175,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         (never.objects, never.size_bytes),
         total(one.swept for one in told),
         tuple(answers),
-        run.options.price_per_gb_month,
+        run.options.price,
         asked_at,
     )
 

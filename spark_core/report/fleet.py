@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
-from spark_core.plain_text import bytes_text, counted, escape, money_text
+from spark_core.plain_text import bytes_text, counted, escape, moneys_text
 from spark_core.report.drawings import bars, columns, sparkline
 from spark_core.report.fates import Amount, total
 from spark_core.report.page_parts import document
@@ -63,9 +63,7 @@ def money(found: Iterable[RepositoryStatus], size: Callable[[RepositoryStatus], 
     Returns:
         Empty if none has a price.
     """
-    priced = [each for each in found if each.price_per_gb_month is not None]
-    costs = sum(size(each)[1] * (each.price_per_gb_month or 0) for each in priced)
-    return money_text(1, costs) if priced else ""
+    return moneys_text((each.price, size(each)[1]) for each in found if each.price is not None)
 
 
 def fleet_page(fleet: Sequence[FleetRow], *, now: datetime, server: str = "") -> str:
@@ -191,7 +189,7 @@ def _by_day(fleet: Sequence[FleetRow], now: datetime) -> list[tuple[str, int]]:
 
 def _table(fleet: Sequence[FleetRow], server: str) -> str:
     """Show all repositories in a table that the page's script searches, sorts and saves."""
-    has_price = any(row.status.price_per_gb_month is not None for row in fleet)
+    has_price = any(row.status.price is not None for row in fleet)
     names = ["repository", "state", "last good mark", "last sweep", *_FIGURES]
     if has_price:
         names.append("saved a month")
@@ -233,12 +231,9 @@ def _row(row: FleetRow, server: str, *, has_price: bool) -> str:
         for name, size in zip(_FIGURES, sizes, strict=True)
     ]
     if has_price:
-        price = status.price_per_gb_month or 0
+        saved = 0 if status.price is None else status.price.amount(status.reclaimed[1])
         costs = money([status], lambda each: each.reclaimed).removesuffix(" a month") or _NONE
-        cells.append(
-            f'<td class="n" data-name="saved a month" data-v="{status.reclaimed[1] * price / 1e9}">'
-            f"{costs}</td>"
-        )
+        cells.append(f'<td class="n" data-name="saved a month" data-v="{saved}">{costs}</td>')
     return f'<tr>{"".join(cells)}<td data-name="bytes by run">{_line(row.runs)}</td></tr>'
 
 

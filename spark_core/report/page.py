@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from spark_core import lakegc_keys
 from spark_core.phases import NOTHING_DELETED
-from spark_core.plain_text import counted, escape, money_text
+from spark_core.plain_text import Price, counted, escape, money_text
 from spark_core.report.drawings import bars, share_bar, trend_lines, what_if_line
 from spark_core.report.page_parts import document, rows_of, table
 from spark_core.report.trend import Point
@@ -34,7 +34,7 @@ def page(
     what_if: WhatIfCurve | None = None,
     asked_before_sweep: bool = False,
     server: str = "",
-    price_per_gb_month: float | None = None,
+    price: Price | None = None,
 ) -> str:
     """Render a report as a page.
 
@@ -44,7 +44,7 @@ def page(
         what_if: What other rules would free; None where nobody asked.
         asked_before_sweep: What the sweep deleted is part of that answer.
         server: URL of the lakeFS server, for links; empty for none.
-        price_per_gb_month: What a GB costs in a month; None to leave money out.
+        price: What a GB costs in a month; None to leave money out.
 
     Returns:
         A whole HTML document.
@@ -56,7 +56,7 @@ def page(
             f'<p class="place soft">{escape(report.place)} · only objects written before '
             f"{report.cutoff.isoformat()}</p>"
         ),
-        _headline(report, price_per_gb_month),
+        _headline(report, price),
         _kind(report),
         _verdict(report),
         _findings(report),
@@ -64,7 +64,7 @@ def page(
         _tiles(report),
         _outcomes(report),
         _charts(report),
-        _what_if(what_if, report, price_per_gb_month, asked_before_sweep=asked_before_sweep),
+        _what_if(what_if, report, price, asked_before_sweep=asked_before_sweep),
         _trend(past),
         _rules(report),
         _policy(report),
@@ -81,7 +81,7 @@ def page(
     return document(title, body)
 
 
-def _headline(report: Report, price: float | None) -> str:
+def _headline(report: Report, price: Price | None) -> str:
     """Say what goes or went, its share, and what it costs."""
     listed, goes = report.listed, report.expired
     if report.swept:
@@ -246,7 +246,7 @@ def _notes(report: Report) -> str:
 
 
 def _what_if(
-    curve: WhatIfCurve | None, report: Report, price: float | None, *, asked_before_sweep: bool
+    curve: WhatIfCurve | None, report: Report, price: Price | None, *, asked_before_sweep: bool
 ) -> str:
     """Show what other rules would free, or the command that finds out."""
     title = "<h2>What if the rules were others</h2>"
@@ -277,7 +277,7 @@ def _what_if(
     )
 
 
-def _money(group: Group, price: float | None) -> tuple[str, ...]:
+def _money(group: Group, price: Price | None) -> tuple[str, ...]:
     return () if price is None else (money_text(group.size_bytes, price),)
 
 

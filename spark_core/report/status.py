@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
 from spark_core.model import RunKey
+from spark_core.plain_text import Price
 from spark_core.records.figures import Collects
 from spark_core.report.fates import total
 from spark_core.report.past_runs import PastRun
@@ -76,12 +77,14 @@ class RepositoryStatus(KindStatus):
         newest: Run key of the newest run, whatever became of it ...
         newest_state: ... and what did.
         reclaimed_lately: Objects and bytes that sweeps of the last 30 days took from their places.
+        reclaimed_before: The same of the 30 days before those, to compare with.
         lately_is_whole: Whether it has all of those sweeps; else some may be among older runs.
         reclaimed: The same of all sweeps. What was restored is not counted.
         in_quarantine: Objects and bytes that lie in quarantine, and take up space.
+        listed: Objects and bytes that the newest mark that ended listed.
         overdue: What is late, in sentences; empty if nothing is.
         others: The runs of each other kind; empty if there are none.
-        price_per_gb_month: What a GB costs in a month; None if the settings do not say.
+        price: What a GB costs in a month; None if the settings do not say.
         problem: Why nothing else is known; empty if it is.
     """
 
@@ -91,12 +94,14 @@ class RepositoryStatus(KindStatus):
     newest: str | None = None
     newest_state: str | None = None
     reclaimed_lately: tuple[int, int] = (0, 0)
+    reclaimed_before: tuple[int, int] = (0, 0)
     lately_is_whole: bool = True
     reclaimed: tuple[int, int] = (0, 0)
     in_quarantine: tuple[int, int] = (0, 0)
+    listed: tuple[int, int] = (0, 0)
     overdue: str = ""
     others: tuple[KindStatus, ...] = ()
-    price_per_gb_month: float | None = None
+    price: Price | None = None
     problem: str = ""
 
     @property
@@ -109,9 +114,31 @@ class RepositoryStatus(KindStatus):
         """The most that one kind waits with; kinds may name the same objects."""
         return max(kind.waiting for kind in self.kinds)
 
+    @property
+    def money(self) -> dict[str, float]:
+        """What bytes cost in a month, by what they are; empty where no price is known."""
+        if self.price is None:
+            return {}
+        sizes = {
+            "listed": self.listed,
+            "reclaimed": self.reclaimed,
+            "reclaimed_lately": self.reclaimed_lately,
+            "reclaimed_before": self.reclaimed_before,
+            "waiting": self.most_waiting,
+        }
+        return {
+            **{what: self.price.amount(size) for what, (_, size) in sizes.items()},
+            "in_quarantine": self.price.of_quarantine.amount(self.in_quarantine[1]),
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
-        return {**super().to_json(), "others": [other.to_json() for other in self.others]}
+        return {
+            **super().to_json(),
+            "others": [other.to_json() for other in self.others],
+            "price": None if self.price is None else asdict(self.price),
+            "money_per_month": self.money,
+        }
 
 
 def status_of(
@@ -121,7 +148,7 @@ def status_of(
     *,
     pause: timedelta,
     may_sweep: bool,
-    price_per_gb_month: float | None = None,
+    price: Price | None = None,
     max_mark_age: timedelta = timedelta(0),
     are_all: bool = True,
 ) -> RepositoryStatus:
@@ -133,7 +160,7 @@ def status_of(
         now: The time.
         pause: The longest time between two runs of the schedule.
         may_sweep: Whether the repository's mode is `sweep`.
-        price_per_gb_month: As the settings have it.
+        price: As the settings have it.
         max_mark_age: How long after its mark a sweep may begin.
         are_all: Whether the repository has no older runs than these.
     """
@@ -151,16 +178,24 @@ def status_of(
         reclaimed_lately=_reclaimed(
             [run for run in runs if run.swept_at is not None and run.swept_at > now - LATELY]
         ),
+        reclaimed_before=_reclaimed(
+            [
+                run
+                for run in runs
+                if run.swept_at is not None and now - 2 * LATELY < run.swept_at <= now - LATELY
+            ]
+        ),
         lately_is_whole=are_all or _began_before(runs, now - LATELY - max_mark_age),
         reclaimed=_reclaimed(runs),
         in_quarantine=total(run.in_quarantine for run in runs),
+        listed=next((total(run.fates.values()) for run in runs if run.fates), (0, 0)),
         overdue=_overdue(good, runs, now, pause, are_all=are_all),
         others=tuple(
             KindStatus(**_of_kind(repository_id, kind, runs, runs[:collected], may_sweep=may_sweep))
             for kind in OTHER_KINDS
             if any(run.collects == kind for run in runs)
         ),
-        price_per_gb_month=price_per_gb_month,
+        price=price,
     )
 
 

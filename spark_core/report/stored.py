@@ -51,7 +51,7 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
         and report.swept
         and what_if.asked_at < run.load(DELETION_REPORT).manifest.reading_ended,
         server=run.server.url,
-        price_per_gb_month=run.options.price_per_gb_month,
+        price=run.options.price,
     )
     run.store.put(where["html"], shown.encode())
     run.store.put(where["json"], replace(report, past=kept(past)).to_json())

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from spark_core.clocks import MAX_CLOCK_SKEW
+from spark_core.plain_text import Price
 
 # A century. A longer time is a typing error, and datetime cannot subtract it.
 _LONGEST_DAYS = 36_500
@@ -137,9 +138,12 @@ class RunOptions:
             honour create-if-absent.
         lease_ttl: How long the lease of a sweep is good for without a sign of life of its holder;
             it is renewed three times in that time.
-        price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs` and
-            `status` then also show
-            costs.
+        price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs`,
+            `status` and `what-if` then also show costs. A repository in another store or class has
+            a price of its own.
+        quarantine_price_per_gb_month: The same of what lies in quarantine, where its bytes have
+            another price; left out, as elsewhere.
+        currency: The word behind each amount, such as `EUR`.
         optimized: Keep an index of what never changes, and take from it what it has; the first
             mark, and each `full_every`-th, reads everything.
         full_every: One of so many marks reads everything, and compares itself with the others.
@@ -231,9 +235,20 @@ class RunOptions:
     ] = False
     lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
     price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
+    quarantine_price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
+    currency: str | None = None
     optimized: bool = True
     full_every: Annotated[int, Option(ge=1, le=1000)] = 7
     keep_runs: Annotated[int, Option(ge=1, le=100_000)] = 14
+
+    @property
+    def price(self) -> Price | None:
+        """What bytes cost; None if the settings do not say."""
+        if self.price_per_gb_month is None:
+            return None
+        return Price(
+            self.price_per_gb_month, self.currency or "", self.quarantine_price_per_gb_month
+        )
 
     @property
     def deciding(self) -> dict[str, Any]:

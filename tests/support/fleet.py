@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from spark_core.plain_text import Price
 from spark_core.report.fleet import FleetRow
 from spark_core.report.past_runs import PastRun
 from spark_core.report.status import status_of
@@ -33,7 +34,12 @@ def past_run(ago: int, *, size: int = 100 * GB, gone: int = GB, **words: object)
 def fleet_row(name: str, runs: list[PastRun], price: float | None = 0.023) -> FleetRow:
     """Return a repository with its runs."""
     status = status_of(
-        name, runs, NOW, pause=timedelta(days=1), may_sweep=True, price_per_gb_month=price
+        name,
+        runs,
+        NOW,
+        pause=timedelta(days=1),
+        may_sweep=True,
+        price=None if price is None else Price(price),
     )
     return FleetRow(status, runs)
 

@@ -26,6 +26,7 @@ home = "home"
 [defaults]
 repository_cache_seconds = 0
 price_per_gb_month = 1000
+currency = "EUR"
 [repositories."team-*"]
 mode = "sweep"
 share_from_objects = 1
@@ -116,7 +117,17 @@ def test_status_is_one_line_for_each_repository_and_says_how_to_go_on(place):
     assert f"next     lakegc confirm team-a expired_share_is_plausible --run {place.key}" in (
         answer.stdout
     )
-    assert "team-b: what was reclaimed would cost" in answer.stdout
+    assert re.search(
+        r"team-b: what was reclaimed would cost (\S+) EUR a month: of that \1 EUR a month by the "
+        r"last 30 days, 0.00 EUR a month by the 30 before",
+        answer.stdout,
+    )
+    totals = (
+        r"^all 2 repositories: reclaimed in 30 days [1-9].*; waiting [1-9]",
+        r"^money \(2 of 2 have a price in EUR\): all objects .* EUR a month; reclaimed in 30 days ",
+    )
+    for total in totals:
+        assert re.search(total, answer.stdout, re.MULTILINE)
 
 
 def test_status_of_one_repository_in_order_ends_well(place):
@@ -169,7 +180,7 @@ def test_an_unknown_run_names_the_runs_there_are(place, words):
 def test_report_says_what_may_go_costs(place):
     answer = place.lakegc("report", "team-b")
     assert re.search(
-        r"^money    what may go costs .* a month; all objects together cost .* a month "
+        r"^money    what may go costs .* EUR a month; all objects together cost .* EUR a month "
         r"\(price_per_gb_month = 1000\)",
         answer.stdout,
         re.MULTILINE,

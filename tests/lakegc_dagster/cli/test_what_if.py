@@ -23,7 +23,7 @@ FOUND = explain.WhatIf(
     (0, 0),
     (0, 0),
     tuple(Freed(name, 1, 4, (), ()) for name in NAMES),
-    price_per_gb_month=None,
+    price=None,
     asked_at=datetime(2026, 11, 20, 2, tzinfo=UTC),
 )
 

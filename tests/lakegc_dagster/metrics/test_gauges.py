@@ -15,6 +15,7 @@ from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_met
 from lakegc_dagster.metrics.open_metrics import Gauge, exposition
 from lakegc_dagster.overview import Past
 from spark_core.errors import LakegcError, SettingsError, TransientError
+from spark_core.plain_text import Price
 from spark_core.report.past_runs import PastRun
 from spark_core.report.status import RepositoryStatus
 from spark_core.settings import Settings
@@ -95,7 +96,7 @@ def values(text):
 
 
 def test_the_metrics_of_a_repository_say_what_its_runs_did():
-    found = values(metrics_text([past(price_per_gb_month=0.02)], NOW))
+    found = values(metrics_text([past(price=Price(0.02, "EUR", 1e7), in_quarantine=(1, 200))], NOW))
     of = 'repository="repo"'
     all_of = f'{of},collects="all"'
     assert found.items() >= {
@@ -115,6 +116,7 @@ def test_the_metrics_of_a_repository_say_what_its_runs_did():
         (f'lakegc_runs{{{of},state="refused"}}', "1"),
         (f'lakegc_runs{{{of},state="swept"}}', "0"),
         (f"lakegc_price_per_gb_month{{{of}}}", "0.02"),
+        (f'lakegc_money_per_month{{{of},what="in_quarantine",currency="EUR"}}', "2"),
     }
     assert f'lakegc_last_duration_seconds{{{all_of},step="sweep"}}' not in found
 
@@ -228,9 +230,7 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are():
         refused={"a": ""},
         fates={"committed": (1, 1)},
     )  # fmt: skip
-    status = RepositoryStatus(
-        "repo", last_marked_at=NOW, last_swept_at=NOW, price_per_gb_month=0.02
-    )
+    status = RepositoryStatus("repo", last_marked_at=NOW, last_swept_at=NOW, price=Price(0.02))
     labels = {}
     for sample in values(metrics_text([Past("repo", [run], status)], NOW)):
         name, _, named = sample.partition("{")

@@ -22,7 +22,7 @@ FOUND = WhatIf(
     (0, 0),
     (0, 0),
     tuple(Freed(name, 1, 4, (), ()) for name in NAMES),
-    price_per_gb_month=None,
+    price=None,
     asked_at=NOW,
 )
 

@@ -10,6 +10,7 @@ import pytest
 from spark_core import lakegc_keys, schemas
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
+from spark_core.plain_text import Price
 from spark_core.records.confirmation import Confirmation
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import PastRun, past_runs, refusals, require_known
@@ -232,7 +233,7 @@ def test_what_waits_says_for_what_and_how_to_go_on(written, monkeypatch, refused
         lambda **given: Verdict(**{**given, "expired_objects": 2}),
     )
     run = marked(written, **refused).run
-    found = status(written, may_sweep=may_sweep, price_per_gb_month=0.02)
+    found = status(written, may_sweep=may_sweep, price=Price(0.02))
     assert found.waits_for == words[0]
     assert found.next_step == words[1].replace("KEY", str(run.key))
     assert found.waiting == ((2, 30) if words[0] else (0, 0))

@@ -19,6 +19,7 @@ from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.lakefs import ServerOptions
 from spark_core.mark.explanations import GroupSums
+from spark_core.plain_text import Price
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
 from spark_core.report.cautions import cautions
@@ -92,7 +93,7 @@ def test_the_headline_says_what_goes_its_share_and_what_it_costs():
     assert "1 of 3 objects may go" in shown
     assert "1.0 MB of 3.0 MB: 33.3% of the objects, 33.3% of the bytes." in shown
     assert "a month" not in shown
-    paid = report.page(REPORT, price_per_gb_month=1_000)
+    paid = report.page(REPORT, price=Price(1_000))
     assert "of the bytes. That is 1.00 a month, of 3.00 a month." in paid
     swept = replace(REPORT, sweep="s", outcomes=(Group("failed", 1, 1_000_000),))
     assert "0 of 1 object that may go were deleted" in report.page(swept)
@@ -166,7 +167,7 @@ CURVE = WhatIfCurve(
 
 
 def test_what_other_rules_would_free_is_drawn_where_somebody_asked():
-    page = report.page(REPORT, what_if=CURVE, price_per_gb_month=1e6)
+    page = report.page(REPORT, what_if=CURVE, price=Price(1e6))
     assert 'd="M0.00,0.00L50.00,50.00L100.00,100.00"' in page
     assert "<title>7 days: 5 objects, 4.5 kB</title>" in page
     assert "<span>1</span><span>7</span><span>30</span>" in page

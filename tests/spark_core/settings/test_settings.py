@@ -206,6 +206,8 @@ def test_every_option_of_a_run_can_be_set(write):
         "exclusive": True,
         "lease_ttl_seconds": 30,
         "price_per_gb_month": 0.5,
+        "quarantine_price_per_gb_month": 0.25,
+        "currency": "EUR",
         "optimized": False,
         "full_every": 2,
         "keep_runs": 1,
