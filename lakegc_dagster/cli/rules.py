@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli import rules_document
+from lakegc_dagster.cli import rules_document, rules_plan
 from lakegc_dagster.cli.common import command_body, read_settings
+from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
+    from spark_core.settings import Settings
 
 # Equal to the engine's limit, which `--help` does not import.
 LONGEST_DAYS = 36_500
 
 
-class _BranchDays(click.ParamType[Any]):
+class BranchDaysType(click.ParamType[Any]):
     """A rule for one branch on the command line: NAME=DAYS."""
 
     name = "name=days"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the name and the days; anything else is a usage error."""
         if isinstance(value, tuple):
             return value
         # Split from the right, because a branch name may contain "=".
@@ -41,6 +44,22 @@ class _BranchDays(click.ParamType[Any]):
 
 
 _repository = click.argument("repository")
+default_option = click.option(
+    "--default",
+    "default_days",
+    type=click.IntRange(0, LONGEST_DAYS),
+    metavar="DAYS",
+    help="Days for branches without a rule, and for commits that no branch reaches. It replaces "
+    "all rules.",
+)
+branch_option = click.option(
+    "--branch",
+    "branch_days",
+    type=BranchDaysType(),
+    multiple=True,
+    metavar="NAME=DAYS",
+    help="Days for one branch; repeatable. Without --default all other rules stay.",
+)
 
 
 @click.group()
@@ -50,7 +69,7 @@ def rules() -> None:
     \b
     Examples:
       lakegc rules get my-repo
-      lakegc rules set my-repo --default 14 --branch main=21 --branch dev=7
+      lakegc rules set my-repo --branch main=7
       lakegc rules delete my-repo
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
 
@@ -73,7 +92,7 @@ def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
       lakegc rules get my-repo --json > rules.json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        server = _server(config, stack)
+        server = _server(read_settings(config, stack))
         if as_json:
             server.repository(repository)
             document = rules_document.written(server.retention_rules(repository))
@@ -85,26 +104,16 @@ def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
 
 @rules.command("set")
 @_repository
-@click.option(
-    "--default",
-    "default_days",
-    type=click.IntRange(0, LONGEST_DAYS),
-    metavar="DAYS",
-    help="Days for branches without a rule, and for commits that no branch reaches.",
-)
-@click.option(
-    "--branch",
-    "branch_days",
-    type=_BranchDays(),
-    multiple=True,
-    metavar="NAME=DAYS",
-    help="Days for one branch; repeatable.",
-)
+@default_option
+@branch_option
 @click.option(
     "-f",
     "--file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="JSON file in the form of the lakeFS documents, instead of --default and --branch.",
+)
+@click.option(
+    "--yes", is_flag=True, help="Set them at once: neither show what would change, nor ask."
 )
 @command_body
 def rules_set(
@@ -114,36 +123,65 @@ def rules_set(
     branch_days: Sequence[tuple[str, int]],
     *,
     file: Path | None,
+    yes: bool,
 ) -> int:
-    """Replace the rules, and show them as the server now has them.
+    """Show what other rules would change, ask, and set them.
 
-    Days are whole numbers, 0 to 36500. Every head is kept, whatever the days.
+    What they would let go is read as `lakegc what-if` reads it, by the newest mark, which takes
+    about as long as a mark; --yes goes without. Nothing is deleted: the next run goes by the new
+    rules. Days are whole numbers, 0 to 36500. Every head is kept, whatever the days.
 
     \b
     Examples:
+      lakegc rules set my-repo --branch main=7
       lakegc rules set my-repo --default 14 --branch main=21 --branch dev=7
-      lakegc rules set my-repo -f rules.json
+      lakegc rules set my-repo -f rules.json --yes
     """  # noqa: D301 - as above
-    from spark_core.model import RetentionRules
-
-    named = dict(branch_days)
-    if len(named) != len(branch_days):
-        raise click.UsageError("a branch is named twice; nothing was changed.")
-    if (file is None) == (default_days is None) or (file is not None and named):
-        raise click.UsageError(
-            "either --file, or --default with any --branch; nothing was changed."
-        )
-    asked = (
-        RetentionRules(default_days or 0, named)
-        if file is None
-        else rules_document.read(file, longest_days=LONGEST_DAYS)
-    )
+    named = branches_named(branch_days)
+    given = (default_days is not None) or bool(named)
+    if (file is None) != given:
+        raise click.UsageError("either --file, or --default and any --branch; nothing was changed.")
     with ExitStack() as stack:
-        server = _server(config, stack)
+        settings = read_settings(config, stack)
+        server = _server(settings)
         server.repository(repository)
+        now = server.retention_rules(repository)
+        asked = (
+            rules_plan.rules_asked(now, default_days, named)
+            if file is None
+            else rules_document.read(file, longest_days=LONGEST_DAYS)
+        )
+        if not yes:
+            rules_plan.show(settings, repository, now, asked)
+        if not (yes or _agreed()):
+            return FAILED
         server.set_retention_rules(repository, asked)
         _show_rules(server, repository)
     return 0
+
+
+def branches_named(branch_days: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Return days by branch.
+
+    Raises:
+        UsageError: If a branch is named twice.
+    """
+    named = dict(branch_days)
+    if len(named) != len(branch_days):
+        raise click.UsageError("a branch is named twice; nothing was changed.")
+    return named
+
+
+def _agreed() -> bool:
+    """Ask whether to go on; nobody there to answer is a no."""
+    try:
+        agreed = click.confirm("Set these rules?")
+    except click.Abort:
+        click.echo()
+        agreed = False
+    if not agreed:
+        click.echo("Nothing was changed; --yes goes on without asking.", err=True)
+    return agreed
 
 
 @rules.command("delete")
@@ -157,17 +195,17 @@ def rules_delete(config: Path | None, repository: str) -> int:
       lakegc rules delete my-repo
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        server = _server(config, stack)
+        server = _server(read_settings(config, stack))
         server.repository(repository)
         server.delete_retention_rules(repository)
         _show_rules(server, repository)
     return 0
 
 
-def _server(config: Path | None, stack: ExitStack) -> LakeFSServer:
+def _server(settings: Settings) -> LakeFSServer:
     from spark_core.lakefs import LakeFSServer
 
-    return LakeFSServer(read_settings(config, stack).server_options())
+    return LakeFSServer(settings.server_options())
 
 
 def _show_rules(server: LakeFSServer, repository_id: str) -> None:

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli import rules_document
+from lakegc_dagster.cli import rules_document, rules_plan
 from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
-from lakegc_dagster.cli.rules import LONGEST_DAYS
+from lakegc_dagster.cli.rules import (
+    LONGEST_DAYS,
+    branch_option,
+    branches_named,
+    default_option,
+)
 from spark_core.errors import LakegcError
 from spark_core.plain_text import bytes_text, money_text
 
@@ -58,6 +63,8 @@ class _Days(click.ParamType[Any]):
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="A JSON file of rules in lakeFS's form, answered exactly.",
 )
+@default_option
+@branch_option
 @click.option(
     "--run",
     "key",
@@ -74,6 +81,8 @@ def what_if(
     rules_file: Path | None,
     key: RunKey | None,
     *,
+    default_days: int | None,
+    branch_days: Sequence[tuple[str, int]],
     as_json: bool,
 ) -> int:
     """Show what would be free under other rules; changes no rule and no object.
@@ -92,17 +101,25 @@ def what_if(
     Examples:
       lakegc what-if my-repo
       lakegc what-if my-repo --days 7,14,28
+      lakegc what-if my-repo --branch main=7
       lakegc what-if my-repo --rules shorter.json --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster.stored_runs import open_chosen
     from spark_core import explain
 
+    named = branches_named(branch_days)
+    by_options = default_days is not None or bool(named)
+    if by_options and rules_file is not None:
+        raise click.UsageError("either --rules, or --default and any --branch.")
     rules = None
     if rules_file is not None:
         rules = rules_document.read(rules_file, longest_days=LONGEST_DAYS)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         run = open_chosen(settings, repository, key)
+        if by_options:
+            now = run.server.retention_rules(repository)
+            rules = rules_plan.rules_asked(now, default_days, named)
         found = explain.what_if(run, days, rules)
         if as_json:
             click.echo(found.to_json())

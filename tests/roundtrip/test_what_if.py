@@ -52,6 +52,8 @@ def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monk
     other = RetentionRules(9, {"main": 2, "dev": 30})
     found = what_if(run, [16, 5, 25], other)
     answers = {one.name: (one.objects, one.size_bytes) for one in found.answers}
+    *of_now, alone = what_if(run, (), other).answers
+    assert [*of_now, alone] == list(found.answers[3:]), "no days need be asked about"
     assert list(answers) == [
         "every branch keeps 25 days",
         "every branch keeps 16 days",

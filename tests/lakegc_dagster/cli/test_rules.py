@@ -3,6 +3,8 @@
 What is set is what the server has, and slips are pointed out.
 """
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -37,6 +39,7 @@ def config(sandbox, tmp_path, monkeypatch):
 @pytest.fixture
 def rules(config):
     def run(*words):
+        words = (*words, "--yes") if words[0] == "set" else words
         return CliRunner().invoke(main, ["rules", *words, "--config", str(config)])
 
     yield run
@@ -152,3 +155,32 @@ def test_rules_come_from_a_file_or_from_options(rules, words):
     answer = rules("set", "repo", *words)
     assert answer.exit_code == 2
     assert "either --file, or --default" in answer.output
+
+
+def test_a_branch_alone_leaves_the_other_rules(rules):
+    answer = rules("set", "repo", "--branch", "main=3")
+    assert (answer.exit_code, "--default must say" in answer.stderr) == (2, True)
+    rules("set", "repo", "--default", "14", "--branch", "main=21", "--branch", "a=9")
+    rules("set", "repo", "--branch", "main=3")
+    found = rules("get", "repo", "--json").stdout
+    assert json.loads(found) == {
+        "default_retention_days": 14,
+        "branches": [
+            {"branch_id": "a", "retention_days": 9},
+            {"branch_id": "main", "retention_days": 3},
+        ],
+    }
+
+
+@pytest.mark.parametrize(("said", "days"), [("y\n", 3), ("n\n", 14), ("", 14)])
+def test_what_would_change_is_shown_and_asked(rules, config, said, days):
+    rules("set", "repo", "--default", "14")
+    words = ["rules", "set", "repo", "--default", "3", "--config", str(config)]
+    answer = CliRunner().invoke(main, words, input=said)
+    lines = [line.split() for line in answer.stdout.splitlines()]
+    assert ["(every", "other", "branch)", "14", "3"] in lines
+    assert "What they would let go is not known" in answer.stdout
+    assert answer.exit_code == (0 if days == 3 else 1)
+    assert ("Nothing was changed" in answer.stderr) == (days == 14)
+    found = rules("get", "repo", "--json").stdout
+    assert json.loads(found)["default_retention_days"] == days

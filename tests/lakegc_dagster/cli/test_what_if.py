@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -10,11 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from lakegc_dagster import stored_runs
+from lakegc_dagster.cli import rules_plan
 from lakegc_dagster.cli import what_if as command
 from lakegc_dagster.cli.main import main
 from spark_core import explain
 from spark_core.errors import PermissionDeniedError
 from spark_core.explain.what_if import Freed
+from spark_core.model import RetentionRules
+from spark_core.plain_text import Price
 
 NAMES = ("the rules of now", "the rules of now, in 7 days", "the rules of now, in 30 days")
 FOUND = explain.WhatIf(
@@ -63,3 +67,30 @@ def test_the_page_is_named_once_it_has_the_answer(kept):
     told = CliRunner().invoke(main, ["what-if", "repo"])
     assert (told.exit_code, kept.answers, told.stderr) == (0, [FOUND], "")
     assert told.stdout.endswith("The page of the run shows the curve (`lakegc report`).\n")
+
+
+def test_a_plan_says_what_goes_by_the_rules_of_now_and_by_those_asked_about():
+    asked = Freed("the rules asked about", 3, 2_000_000_004, (), ())
+    found = replace(FOUND, answers=(*FOUND.answers, asked), price=Price(0.5, "EUR"))
+    assert rules_plan.in_words(found) == (
+        "By the listing of run a-run, 1 object (4 bytes) may go today, and 3 (2.0 GB) then: "
+        "2 more (2.0 GB, 1.00 EUR a month). Each is an upper bound. Nothing goes before the next "
+        "sweep."
+    )
+
+
+@pytest.mark.parametrize("words", [("--branch", "main=7"), ("--default", "3", "--branch", "a=2")])
+def test_rules_may_be_asked_about_inline(kept, monkeypatch, words):
+    now, asked = RetentionRules(14, {"a": 1}), []
+    server = SimpleNamespace(retention_rules=lambda _: now)
+    monkeypatch.setattr(
+        stored_runs, "open_chosen", lambda *_: SimpleNamespace(key="a-run", server=server)
+    )
+    monkeypatch.setattr(explain, "what_if", lambda _, __, rules: asked.append(rules) or FOUND)
+    told = CliRunner().invoke(main, ["what-if", "repo", *words])
+    assert told.exit_code == 0, told.output
+    wanted = {
+        "--branch": RetentionRules(14, {"a": 1, "main": 7}),
+        "--default": RetentionRules(3, {"a": 2}),
+    }
+    assert asked == [wanted[words[0]]]
