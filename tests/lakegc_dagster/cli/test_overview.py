@@ -118,7 +118,7 @@ def test_status_is_one_line_for_each_repository_and_says_how_to_go_on(place):
         answer.stdout
     )
     assert re.search(
-        r"team-b: what was reclaimed would cost (\S+) EUR a month: of that \1 EUR a month by the "
+        r"team-b: what was reclaimed would cost (.+?) EUR a month: of that \1 EUR a month by the "
         r"last 30 days, 0.00 EUR a month by the 30 before",
         answer.stdout,
     )
