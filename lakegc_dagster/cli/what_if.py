@@ -93,7 +93,9 @@ def what_if(
     mark; what a sweep has deleted since is not counted. Every number is an upper bound: content
     that was uploaded again, and that a branch may read unseen, is looked for only by a mark.
 
-    An object counts for the branch whose commits keep it longest under the rules of now.
+    An object counts for the branch whose commits keep it longest under the rules of now. A second
+    table names what one branch, tag or rule alone keeps under the rules of now: what goes in the
+    end once it is deleted. The commits of a deleted branch are kept for the default days first.
 
     The answer is kept beside the run for its page. If it cannot be kept, a warning says why.
 
@@ -176,8 +178,25 @@ def _show(found: WhatIf) -> None:
         soft_wrap=True,
     )
     shown.print(console.table("", columns, rows))
+    if found.kept_by_one:
+        shown.print(console.table("What one alone keeps", *_alone(found)))
     for line in (_ahead(found), *_not_shown(found)):
         shown.print(line, soft_wrap=True, markup=False)
+
+
+def _alone(found: WhatIf) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return what goes in the end once a branch, a tag or a rule is gone: header and rows."""
+    price = found.price
+    rows = [
+        (
+            name,
+            f"{objects:,}",
+            bytes_text(size_bytes),
+            *([] if price is None else [money_text(size_bytes, price)]),
+        )
+        for name, objects, size_bytes in found.kept_by_one
+    ]
+    return ["what goes", "objects", "bytes", *([] if price is None else ["money"])], rows
 
 
 def _names(groups: Sequence[tuple[str, int, int]]) -> str:

@@ -36,6 +36,7 @@ def keep_answer(run: Run, found: WhatIf, days: Sequence[int]) -> WhatIfCurve:
         free=tuple(groups[: len(shortest_first)][::-1]),
         now=tuple(groups[len(shortest_first) :][:of_now]),
         never_committed=Group("never committed", *found.never_committed),
+        kept_by_one=tuple(Group(*one) for one in found.kept_by_one),
     )
     run.store.put(lakegc_keys.what_if_key(run.key), curve.to_json())
     report.save(run, shown)

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from spark_core import graveler, holds, retention
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
-from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, GroupSums
+from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, OTHERS, GroupSums
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import Price, counted
 from spark_core.records import tables
 from spark_core.records.figures import Groups
-from spark_core.references.commits import read_commits, tables_prefix
+from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import TableReader, tasks_of, work_of_metaranges
@@ -55,6 +55,9 @@ NEVER_COMMITTED = "(never committed)"
 # Level of an object that no commit has, and the number of its branch.
 _IN_NO_COMMIT = -1
 _KEEPER, _FOLDER, _BRANCH = "keeper", "folder", "branch"
+# Numbers of who keeps a commit alone: the largest of an object's commits, and one that is the
+# larger the smaller that number is. Their sum tells whether it is the same for all of them.
+_FIRST, _LAST = "first_keeper", "last_keeper"
 _HASHES = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 _CANDIDATES = _HASHES.append(pa.field("size_bytes", pa.int64(), nullable=False))
 # Later than any date that a rule of now can keep a commit to.
@@ -91,6 +94,8 @@ class WhatIf:
         run: The run whose listing was read.
         never_committed: Objects and bytes that no commit has, in every answer.
         swept: Objects and bytes of the listing that sweeps have deleted since; in no answer.
+        kept_by_one: `without ...`, objects and bytes of the branches, tags and rules that alone
+            keep most, under the rules of now: what goes in the end once one of them is gone.
         answers: One for each question, in the order asked.
         price: Of the settings; None if they have none.
         asked_at: Before the refs, the commits and the reports of sweeps were read.
@@ -100,6 +105,7 @@ class WhatIf:
     run: str
     never_committed: tuple[int, int]
     swept: tuple[int, int]
+    kept_by_one: Groups
     answers: tuple[Freed, ...]
     price: Price | None
     asked_at: datetime
@@ -142,11 +148,16 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     found = read_commits(run, prefix)
     questions = _questions(run, found.refs, found.rules, days, rules)
     branches, keepers = _keepers(found.refs, found.rules, run.now())
+    soles, sole_of = _soles(run, found)
     reader = TableReader.of(run, prefix)
     metaranges: dict[str, list[int]] = {}
     for commit in found.refs.commits.values():
         if commit.metarange_id:
-            own = [*(question.level(commit.id) for question in questions), keepers[commit.id]]
+            own = [
+                *(question.level(commit.id) for question in questions),
+                keepers[commit.id],
+                *sole_of[commit.id],
+            ]
             before = metaranges.get(commit.metarange_id, [0] * len(own))
             metaranges[commit.metarange_id] = list(map(max, before, own))
     ranges = _ranges(run, reader, metaranges, len(questions))
@@ -164,7 +175,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         for number in range(len(question.names))
     ]
     asked.append((_level(0), _IN_NO_COMMIT))
-    told, _ = Exchange(sources, partial(_free, asked, branches), _HASHES, _no_rows).run(
+    told, _ = Exchange(sources, partial(_free, asked, branches, soles), _HASHES, _no_rows).run(
         lambda: run.spark, threads=run.options.read_threads
     )
     free = zip(*(one.free for one in told), strict=True)
@@ -174,6 +185,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         str(run.key),
         (never.objects, never.size_bytes),
         total(one.swept for one in told),
+        _kept_by_one(told),
         tuple(answers),
         run.options.price,
         asked_at,
@@ -242,6 +254,35 @@ def _keepers(
     }
 
 
+def _soles(run: Run, found: ReadCommits) -> tuple[list[str], dict[str, tuple[int, int]]]:
+    """Number the commits by who keeps each alone; a commit that nobody retains says nothing.
+
+    Returns:
+        Names, of which the last one stands for several; and for each commit the numbers `_FIRST`
+        and `_LAST`.
+    """
+    options = run.options
+    retained = set(found.table["commit_id"].to_pylist())
+    alone = retention.sole_keepers(
+        found.refs,
+        found.rules,
+        run.now(),
+        also_kept=set(found.holds.commits(found.refs)),
+        clock_margin=options.clock_margin,
+        tags_protect=options.tags_protect,
+    )
+    names = [*sorted({name for name in alone.values() if name is not None}), ""]
+    number = {name: at for at, name in enumerate(names, start=1)}
+    numbers = {}
+    for id_ in found.refs.commits:
+        # What `keep_last`, a server's list or an hour of the clock keeps beside them is not known.
+        is_known = id_ in alone and not options.keep_last
+        at = number[alone[id_] or ""] if is_known else len(names)
+        is_kept = id_ in alone or id_ in retained
+        numbers[id_] = (at, len(names) + 1 - at) if is_kept else (0, 0)
+    return names, numbers
+
+
 def _questions(
     run: Run,
     refs: Refs,
@@ -292,7 +333,7 @@ def _schema(questions: int, *fields: pa.Field) -> pa.Schema:
 
 def _numbers(questions: int) -> list[str]:
     """Name the numbers of a commit, of which the largest counts: its levels and its keeper."""
-    return [*(_level(at) for at in range(questions)), _KEEPER]
+    return [*(_level(at) for at in range(questions)), _KEEPER, _FIRST, _LAST]
 
 
 def _ranges(
@@ -388,20 +429,29 @@ def _read_ranges(
 
 @dataclass(frozen=True)
 class _Told:
-    """What a bucket tells: what is deleted already; by answer what is free by folder, by branch."""
+    """What a bucket tells.
+
+    It is what is deleted already; by answer what is free by folder, by branch; and what one branch,
+    tag or rule alone keeps.
+    """
 
     swept: tuple[int, int]
     free: Sequence[tuple[GroupSums, GroupSums]]
+    alone: GroupSums
 
 
 def _free(
-    asked: Sequence[tuple[str, int]], branches: Sequence[str], bucket: Mapping[str, pa.Table]
+    asked: Sequence[tuple[str, int]],
+    branches: Sequence[str],
+    soles: Sequence[str],
+    bucket: Mapping[str, pa.Table],
 ) -> Sent[_Told]:
     """Sum up the objects of a bucket that each answer frees.
 
     Args:
         asked: For each answer the level that decides, and the highest one that is not retained.
         branches: Names of branches, by their numbers.
+        soles: Names of those who may keep an object alone, as for `_soles`.
         bucket: The sources of `what_if`.
     """
     candidates = bucket["candidates"]
@@ -434,7 +484,28 @@ def _free(
             _summed(sums.filter(pc.less_equal(sums[level], most))) for sums in by_name
         )
         free.append((by_prefix, by_branch))
-    return Sent(_Told((swept.num_rows, pc.sum(swept["size_bytes"]).as_py() or 0), free), {})
+    size_bytes = pc.sum(swept["size_bytes"]).as_py() or 0
+    return Sent(_Told((swept.num_rows, size_bytes), free, _alone(soles, known)), {})
+
+
+def _alone(soles: Sequence[str], known: pa.Table) -> GroupSums:
+    """Sum up the objects of which all retained commits are kept by the same one alone."""
+    first, last = (numbers_of(known[name].fill_null(0)) for name in (_FIRST, _LAST))
+    is_alone = pa.array((first + last == len(soles) + 1) & (first < len(soles)))
+    some = known.filter(is_alone)
+    names = pa.array(soles).take(pc.subtract(some[_FIRST], 1))
+    return GroupSums.of(names, some["size_bytes"])
+
+
+def _kept_by_one(told: Sequence[_Told]) -> Groups:
+    found = GroupSums()
+    for one in told:
+        found.merge(one.alone)
+    groups = found.first(TOP).groups
+    return tuple(
+        (name if name == OTHERS else f"without {name}", objects, size_bytes)
+        for name, objects, size_bytes in groups
+    )
 
 
 def _summed(free: pa.Table) -> GroupSums:

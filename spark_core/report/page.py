@@ -264,10 +264,12 @@ def _what_if(
     )
     rows = [
         (group.name, f"{group.objects:,}", bytes_text(group.size_bytes), *_money(group, price))
-        for group in (*curve.free, *curve.now)
+        for group in (*curve.free, *curve.now, *curve.kept_by_one)
     ]
     header = ("if", "objects", "bytes", *(("costs",) if price is not None else ()))
     today = bars("Under the rules of now", curve.now, report.listed.size_bytes, "goes")
+    if curve.kept_by_one:
+        today += bars("What one alone keeps", curve.kept_by_one, report.listed.size_bytes, "goes")
     return (
         f'{title}{before}<div class="charts">{what_if_line(curve)}{today}</div>'
         f'<p class="soft">By the refs of {curve.asked_at:%Y-%m-%d %H:%M} UTC and the listing of '

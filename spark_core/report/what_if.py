@@ -31,6 +31,7 @@ class WhatIfCurve:
         free: ... and what would be free then, one for each.
         now: What is free under the rules of now, today and later.
         never_committed: What no commit has; it is part of all of them.
+        kept_by_one: What one branch, tag or rule alone keeps under the rules of now, most first.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -40,6 +41,7 @@ class WhatIfCurve:
     free: tuple[Group, ...]
     now: tuple[Group, ...]
     never_committed: Group
+    kept_by_one: tuple[Group, ...]
 
     def to_json(self) -> bytes:
         """Write it."""
@@ -69,6 +71,7 @@ class WhatIfCurve:
                 tuple(Group(**row) for row in found["free"]),
                 tuple(Group(**row) for row in found["now"]),
                 Group(**found["never_committed"]),
+                tuple(Group(**row) for row in found["kept_by_one"]),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(

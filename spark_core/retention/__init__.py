@@ -11,6 +11,7 @@ from spark_core.retention.retained import (
     require_whole,
     retained_commits,
 )
+from spark_core.retention.sole_keepers import DEFAULT_RULE, sole_keepers
 from spark_core.retention.union import (
     COMPACTED,
     SERVER_ONLY,
@@ -23,6 +24,7 @@ from spark_core.retention.union import (
 
 __all__ = [
     "COMPACTED",
+    "DEFAULT_RULE",
     "SERVER_ONLY",
     "Expiry",
     "Retention",
@@ -31,6 +33,7 @@ __all__ = [
     "merge",
     "require_whole",
     "retained_commits",
+    "sole_keepers",
     "unknown_commits",
     "with_compacted",
     "with_holds",

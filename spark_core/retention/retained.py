@@ -234,7 +234,7 @@ class _Reached:
     def _walk(self, refs: Refs, heads: dict[str, list[str]]) -> None:
         """Pass once over the graph, every commit after all of its children."""
         position = {commit_id: at for at, commit_id in enumerate(refs.commits)}
-        order = _children_first(refs, position)
+        order = children_first(refs, position)
         index_of_branch = {line.branch: index for index, line in enumerate(self._lines)}
         main_parents = [
             _NO_COMMIT if commit.main_parent is None else position[commit.main_parent]
@@ -367,7 +367,7 @@ def _last_commits(refs: Refs, heads: Mapping[str, Sequence[str]], count: int) ->
     return found
 
 
-def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
+def children_first(refs: Refs, position: dict[str, int]) -> list[int]:
     """Order the commits so that each comes after all of its children.
 
     Raises:

@@ -8,6 +8,7 @@ import pytest
 
 from lakegc_dagster import headlines
 from lakegc_dagster.metadata import above, counters_metadata
+from spark_core.plain_text import Price
 from spark_core.records import tables
 from spark_core.records.figures import (
     AmountFigures,
@@ -50,7 +51,7 @@ def records(value):
 
 
 def test_a_mark_is_told_in_a_headline_in_figures_and_by_reason_with_most_bytes_first():
-    told = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, EXPIRED), 0.02)
+    told = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, EXPIRED), Price(0.02))
     assert next(iter(told)) == "headline"
     assert told["headline"].value.split("  \n") == [
         "**1,200 objects (3.0 GB) may go**",

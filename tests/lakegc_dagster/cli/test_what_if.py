@@ -26,6 +26,7 @@ FOUND = explain.WhatIf(
     "a-run",
     (0, 0),
     (0, 0),
+    (("without branch dev", 2, 8),),
     tuple(Freed(name, 1, 4, (), ()) for name in NAMES),
     price=None,
     asked_at=datetime(2026, 11, 20, 2, tzinfo=UTC),
@@ -66,6 +67,8 @@ def test_a_store_that_takes_no_file_costs_a_warning_and_not_the_answer(kept):
 def test_the_page_is_named_once_it_has_the_answer(kept):
     told = CliRunner().invoke(main, ["what-if", "repo"])
     assert (told.exit_code, kept.answers, told.stderr) == (0, [FOUND], "")
+    lines = [line.split() for line in told.stdout.splitlines()]
+    assert ["without", "branch", "dev", "2", "8", "bytes"] in lines
     assert told.stdout.endswith("The page of the run shows the curve (`lakegc report`).\n")
 
 

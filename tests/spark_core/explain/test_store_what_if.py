@@ -21,6 +21,7 @@ FOUND = WhatIf(
     "run",
     (0, 0),
     (0, 0),
+    (("without branch dev", 2, 8),),
     tuple(Freed(name, 1, 4, (), ()) for name in NAMES),
     price=None,
     asked_at=NOW,

@@ -7,13 +7,17 @@ import pyarrow as pa
 from spark_core.explain.what_if import _CANDIDATES, _HASHES, _free, _freed, _schema
 
 BRANCHES = ["(no branch)", "dev", "main"]
-# Of each entry: hash, folder, under how many of two rules it is retained, number of its keeper.
+SOLES = ["branch dev", "tag v1", ""]
+# Of each entry: hash, folder, under how many of two rules it is retained, number of its keeper, and
+# the two numbers of who keeps it alone.
 ENTRIES = [
-    (1, "a/", 2, 3 * 7 + 2),
-    (2, "b/", 1, 3 * 5 + 1),
-    (2, "a/", 0, 3 * 4 + 2),
-    (3, "b/", 0, 3 * 3 + 0),
-    (9, "c/", 0, 3 * 2 + 0),
+    (1, "a/", 2, 3 * 7 + 2, 1, 3),
+    (1, "a/", 2, 3 * 7 + 2, 2, 2),
+    (2, "b/", 1, 3 * 5 + 1, 1, 3),
+    (2, "a/", 0, 3 * 4 + 2, 0, 0),
+    (3, "b/", 0, 3 * 3 + 0, 2, 2),
+    (3, "b/", 0, 3 * 3 + 0, 3, 1),
+    (9, "c/", 0, 3 * 2 + 0, 0, 0),
 ]
 ASKED = [("level_0", 0), ("level_0", 1), ("level_0", -1)]
 
@@ -32,7 +36,7 @@ def bucket(*, staged=(), deleted=()):
 
 def freed(**others):
     """Return what each answer frees, and what is deleted already."""
-    told = _free(ASKED, BRANCHES, bucket(**others)).receipt
+    told = _free(ASKED, BRANCHES, SOLES, bucket(**others)).receipt
     return [_freed("", [one]) for one in told.free], told.swept
 
 
@@ -50,3 +54,10 @@ def test_what_is_staged_is_not_free_and_what_is_deleted_is_told_apart():
     (_, looser, never), swept = freed(staged=[4, 3], deleted=[5, 9, 3])
     assert swept == (2, 8)
     assert (looser.objects, never.objects) == (1, 0)
+
+
+def test_what_one_alone_keeps_has_no_commit_that_another_or_several_keep():
+    """Object 1 has commits of two, 3 one of several; an expired commit of 2 keeps nothing."""
+    told = _free(ASKED, BRANCHES, SOLES, bucket()).receipt
+    assert told.alone.groups == (("branch dev", 1, 2),)
+    assert _free(ASKED, BRANCHES, SOLES, bucket(staged=[2])).receipt.alone.groups == ()

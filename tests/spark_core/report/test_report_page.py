@@ -163,6 +163,7 @@ CURVE = WhatIfCurve(
     ),
     now=(Group("the rules of now", 5, 4_500), Group("the rules of now, in 7 days", 6, 5_000)),
     never_committed=Group("never committed", 1, 7),
+    kept_by_one=(Group("without branch feature-x", 3, 2_000),),
 )
 
 
@@ -173,6 +174,8 @@ def test_what_other_rules_would_free_is_drawn_where_somebody_asked():
     assert "<span>1</span><span>7</span><span>30</span>" in page
     assert "the rules of now, in 7 days" in page
     assert "4.50 a month" in page
+    assert "What one alone keeps" in page
+    assert "without branch feature-x" in page
     asks = report.page(REPORT)
     assert f"lakegc what-if {REPORT.repository} --run {REPORT.run}" in asks
     assert "so many days" not in asks

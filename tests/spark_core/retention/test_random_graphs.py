@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from spark_core.model import Branch, Commit, Refs, RetentionRules, Tag
-from spark_core.retention import retained_commits
+from spark_core.retention import DEFAULT_RULE, retained_commits, sole_keepers
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -138,6 +138,22 @@ def by_definition(graph: Graph) -> set[str]:
     return kept
 
 
+def keepers_by_definition(graph: Graph) -> dict[str, set[str]]:
+    """Return who keeps each commit that is kept, tags left out."""
+    found: dict[str, set[str]] = {}
+    for start, branch in graph.lines():
+        name = DEFAULT_RULE if branch is None else f"branch {branch}"
+        threshold = graph.threshold(branch)
+        if branch is not None or graph.created[start] > threshold:
+            found.setdefault(start, set()).add(name)
+        child = start
+        while (parent := graph.main(child)) is not None:
+            if graph.created[child] > threshold:
+                found.setdefault(parent, set()).add(name)
+            child = parent
+    return found
+
+
 def as_a_server_walks(graph: Graph, lines: list[tuple[str, str | None]]) -> set[str]:
     """Return what the server's own steps retain when it takes the lines in this order.
 
@@ -173,6 +189,19 @@ def require_right(graph: Graph, chance: Random) -> int:
         one.commit_id for one in retained_commits(refs, rules, NOW, clock_margin=graph.margin)
     }
     assert with_tags == wanted | set(graph.tags.values()), graph
+    keepers = keepers_by_definition(graph)
+    margin = {"clock_margin": graph.margin}
+    alone = sole_keepers(refs, rules, NOW, also_kept=(), tags_protect=False, **margin)
+    assert alone.keys() == keepers.keys() == wanted, graph
+    for commit, names in keepers.items():
+        assert alone[commit] == (min(names) if len(names) == 1 else None), graph
+    for tag, commit in graph.tags.items():
+        keepers.setdefault(commit, set()).add(f"tag {tag}")
+    alone = sole_keepers(refs, rules, NOW, also_kept=(), **margin)
+    for commit, names in keepers.items():
+        assert alone[commit] == (min(names) if len(names) == 1 else None), graph
+    assert not any(sole_keepers(refs, None, NOW, also_kept=()).values())
+    assert not any(sole_keepers(refs, rules, NOW, also_kept=set(graph.parents)).values())
     lost = 0
     lines = sorted(graph.lines(), key=lambda line: line[0])
     for _ in range(3):
