@@ -26,6 +26,7 @@ from lakegc_dagster.cli.common import (
 )
 from lakegc_dagster.cli.confirm import confirm
 from lakegc_dagster.cli.doctor import doctor
+from lakegc_dagster.cli.erase import erase
 from lakegc_dagster.cli.explain import explain
 from lakegc_dagster.cli.holds import hold
 from lakegc_dagster.cli.launching import launch_each
@@ -101,6 +102,7 @@ main.add_command(retention)
 main.add_command(runs)
 main.add_command(status)
 main.add_command(metrics)
+main.add_command(erase)
 main.add_command(certificate)
 main.add_command(verify)
 main.add_command(notify)

@@ -134,6 +134,17 @@ def _unproven(of: Mapping[str, Any], at: str) -> dict[str, Any]:
     return {name: of[name] for name in inner if "." not in name}
 
 
+def what_is_left(run: Run, under: UnderPrefix) -> list[dict[str, Any]]:
+    """Return the objects under a prefix of which something is left, as a certificate lists them.
+
+    Args:
+        run: Any run of the repository.
+        under: What was found under the prefix.
+    """
+    found = _path(run, under, run.store.after_deletion(), set())
+    return [one for one in found["objects"] if one["held_by"]]
+
+
 def _sources(run: Run, prefix: str | None) -> _Sources:
     found = verdict.load(run)
     report_key = tables.manifest_key(tables.DELETION_REPORT, run.key)
@@ -250,8 +261,7 @@ def _held_by(
         by.append("it lies outside the namespace, where lakegc deletes nothing")
     elif once.address in there:
         by += [f"branch {name}" for name in once.branches]
-        if once.kept_by:
-            by.append(once.kept_by)
+        by += [why for why in (once.kept_by, once.held_by) if why]
         if not by:
             by.append("nothing refers to it under the prefix any more, and no sweep took it yet")
     if once.address in aside:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from spark_core.errors import IncompleteReadError, NotFoundError, UnsafePlanErro
 from spark_core.graveler.metaranges import read_metarange
 from spark_core.graveler.ranges import read_range
 from spark_core.holds import Holds
-from spark_core.model import Commit, RunKey
+from spark_core.model import Commit, RetentionRules, RunKey
 from spark_core.references.commits import read_commits
 from spark_core.references.held_paths import may_have
 from spark_core.run import Run
@@ -38,7 +39,9 @@ class Once:
         path: The first path under the prefix, in the order of their characters.
         is_inside: Whether it lies in the repository's namespace.
         commit: Newest commit that has it under the prefix; None if none has.
-        kept_by: Why a retained commit or a hold keeps it; empty if none does.
+        kept_by: Why a retained commit keeps it; empty if none does.
+        held_by: Why a hold keeps it, by its address or by a path under the prefix; empty if none
+            does.
         branches: Branches that show it under the prefix now, staged entries included.
     """
 
@@ -47,6 +50,7 @@ class Once:
     is_inside: bool
     commit: Commit | None = None
     kept_by: str = ""
+    held_by: str = ""
     branches: list[str] = field(default_factory=list)
 
 
@@ -58,11 +62,22 @@ class UnderPrefix:
         objects: The objects, by address.
         commits: How many commits were read.
         read_at: When the reading began.
+        rules: The rules of the repository; None if it has none.
+        heads: Commit of each branch.
+        kept: The retained commits that have something there: rows of `schemas.RETAINED_COMMITS`.
     """
 
     objects: Mapping[str, Once]
     commits: int
     read_at: datetime
+    rules: RetentionRules | None = None
+    heads: Mapping[str, str] = field(default_factory=dict)
+    kept: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def kept_ids(self) -> set[str]:
+        """The ids of these commits."""
+        return {row["commit_id"] for row in self.kept}
 
 
 def under_prefix(run: Run, prefix: str) -> UnderPrefix:
@@ -100,10 +115,11 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
     kept = {row["commit_id"]: row["reason"] for row in read.table.to_pylist()}
     # In an order that a later reading of the same commits has, too.
     commits = sorted(read.refs.commits.values(), key=lambda commit: commit.id)
-    paths = dict[tuple[str, str], None]()
+    paths, having = dict[tuple[str, str], None](), set[str]()
     for commit, path, address in _committed(run, commits, tables_at, prefix):
         once = _once(run, found, path, address)
         paths[path, address] = None
+        having.add(commit.id)
         if once.commit is None or commit.creation_date > once.commit.creation_date:
             once.commit = commit
         if not once.kept_by and commit.id in kept:
@@ -117,7 +133,14 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
             "does not have: what it holds under the prefix is unknown",
             "Run again.",
         )
-    return UnderPrefix(found, len(read.refs.commits), read_at)
+    return UnderPrefix(
+        found,
+        len(read.refs.commits),
+        read_at,
+        read.rules,
+        {branch.id: branch.commit_id for branch in read.refs.branches},
+        [row for row in read.table.to_pylist() if row["commit_id"] in having],
+    )
 
 
 def _once(run: Run, found: dict[str, Once], path: str, address: str) -> Once:
@@ -134,14 +157,14 @@ def _once(run: Run, found: dict[str, Once], path: str, address: str) -> Once:
 
 
 def _note_holds(found: Mapping[str, Once], holds: Holds, paths: Sequence[tuple[str, str]]) -> None:
-    """Note which holds keep objects that no retained commit keeps, by their addresses or paths."""
+    """Note which holds keep objects, by their addresses or paths."""
     by_path = holds.reasons_of_paths(pa.array([path.encode() for path, _ in paths], pa.binary()))
     by_address = holds.reasons(pa.array(list(found), pa.string()))
     addresses = [*found, *(address for _, address in paths)]
     whys = [*by_address.to_pylist(), *by_path.to_pylist()]
     for address, why in zip(addresses, whys, strict=True):
-        if why is not None and not found[address].kept_by:
-            found[address].kept_by = why
+        if why is not None and not found[address].held_by:
+            found[address].held_by = why
 
 
 def _entries(run: Run, ref: str, prefix: str) -> Iterator[tuple[str, str]]:

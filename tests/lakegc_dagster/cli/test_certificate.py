@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -169,6 +169,35 @@ def test_what_only_an_old_commit_has_and_no_sweep_took_is_not_gone(place):
     (one,) = made["path"]["objects"]
     assert not one["gone"]
     assert re.match(r"commit [0-9a-f]{12} \(", one["held_by"][0])
+
+
+def test_the_way_to_an_erasure_names_each_step_and_ends_where_nothing_is_left(place):
+    done = place.lakegc("erase", "repo", "--path", GONE)
+    assert done.exit_code == 0, done.output
+    assert "Nothing is left." in done.stdout
+    out = place.folder / "erase.json"
+    told = place.lakegc("erase", "repo", "--path", "features/", "--policy-out", str(out))
+    assert told.exit_code == 1
+    steps = re.findall(r"^ *\d (remove|obstacle|wait|run|certify) ", told.stdout, re.MULTILINE)
+    assert steps == ["remove", "wait", "run", "certify"]
+    assert re.search(r"branches show it: .*\bdev\b.*; a removal takes", told.stdout)
+    assert "lakegc certificate repo RUN --path 'features/'" in told.stdout
+    rules = json.loads(out.read_text())["rules"]
+    assert "dev/features/" in [rule["filter"]["prefix"] for rule in rules]
+    assert {rule["effect"] for rule in rules} == {"remove"}
+    # A removal takes what is a day old; then each branch keeps what was removed for its days.
+    branches = [rule["filter"]["prefix"].partition("/")[0] for rule in rules]
+    days = 1 + max({"main": 21, "dev": 7}.get(branch, 14) for branch in branches)
+    day = datetime.now(UTC) + timedelta(days=days, hours=1)
+    assert f"It is gone on {day:%Y-%m-%d} at the earliest" in told.stdout
+    held = place.lakegc("hold", "add", "repo", "kept", "--path", "features/**")
+    assert held.exit_code == 0, held.output
+    told = place.lakegc("erase", "repo", "--path", "features/")
+    place.lakegc("hold", "remove", "repo", "kept")
+    assert "obstacle hold kept: path features/**" in told.stdout
+    assert "lakegc hold remove repo kept" in told.stdout
+    assert "There is no day on which it is gone" in told.stdout
+    assert place.lakegc("erase", "repo", "--path", "nobody/").exit_code == 1
 
 
 def test_a_path_that_nothing_ever_had_is_not_called_gone(place):

@@ -1,0 +1,200 @@
+"""The way to an erasure: what must happen until nothing under a prefix is left, and until when.
+
+It only decides, from what the certificate's own reading of every commit found. What happens, people
+start: the removal from branches, the runs, and the certificate at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from spark_core.certificate.under_prefix import UnderPrefix
+from spark_core.model import RetentionRules
+from spark_core.plain_text import counted
+from spark_core.policies.document import REMOVE, UNCOMMITTED, Period, Policy, Rule
+from spark_core.run import RunOptions
+
+# The youngest entry that a removal rule takes.
+_A_DAY = timedelta(days=1)
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step.
+
+    Attributes:
+        kind: `remove` entries from branches, take an `obstacle` away, `wait`, `run`, or `certify`.
+        words: What must happen, or what is waited for.
+        commands: The commands that do it; empty where time does.
+        until: When it is over at the earliest; None where that depends on people.
+    """
+
+    kind: Literal["remove", "obstacle", "wait", "run", "certify"]
+    words: str
+    commands: tuple[str, ...] = ()
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """The way to an erasure.
+
+    Attributes:
+        prefix: The prefix.
+        objects: Objects that have or had a path there.
+        left: Those of them of which something is left.
+        steps: What must happen, in order; empty if nothing is left.
+        true_on: When nothing will be left, if people do their part now and a run follows as soon as
+            it can; None if an obstacle without an end is in the way.
+    """
+
+    prefix: str
+    objects: int
+    left: int
+    steps: tuple[Step, ...]
+    true_on: datetime | None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return not self.left
+
+
+def way(
+    repository_id: str,
+    prefix: str,
+    under: UnderPrefix,
+    left: Sequence[Mapping[str, Any]],
+    options: RunOptions,
+) -> Erasure:
+    """Say what must happen until nothing under a prefix is left.
+
+    Args:
+        repository_id: Repository name.
+        prefix: Beginning of the paths.
+        under: What was found there, in commits and on branches.
+        left: Of the objects, those of which something is left: as a certificate lists them.
+        options: The options of the repository.
+    """
+    if not left:
+        return Erasure(prefix, len(under.objects), 0, (), None)
+    branches = sorted({name for once in under.objects.values() for name in once.branches})
+    removal = _removal(repository_id, prefix, branches)
+    obstacles = list(_obstacles(repository_id, under, left))
+    ends = _ends(under, branches, options)
+    steps = [*removal, *obstacles]
+    if ends > under.read_at:
+        words = "the rules keep commits that have it, and uploads have a minimum age"
+        steps.append(Step("wait", words, until=ends))
+    steps.append(
+        Step(
+            "run",
+            "a mark and a sweep take the objects",
+            (f"lakegc run {repository_id}",),
+            ends,
+        )
+    )
+    over = ends
+    if options.quarantine:
+        over += timedelta(days=options.quarantine_days)
+        words = "the swept objects lie in quarantine; the next run after that deletes them for good"
+        steps.append(Step("wait", words, (f"lakegc run {repository_id}",), over))
+    quoted = _quoted(prefix)
+    certify = f"lakegc certificate {repository_id} RUN --path {quoted}"
+    words = "RUN is the run that swept them; the certificate says whether all of it is gone"
+    steps.append(Step("certify", words, (certify,), over))
+    is_endless = bool(obstacles)
+    return Erasure(
+        prefix, len(under.objects), len(left), tuple(steps), None if is_endless else over
+    )
+
+
+def removal_policy(now: Policy | None, prefix: str, branches: Sequence[str]) -> Policy:
+    """Return a policy that also removes what is under a prefix from branches.
+
+    Args:
+        now: The policy that counts; its rules stay.
+        prefix: Beginning of the paths.
+        branches: The branches.
+    """
+    day = Period(days=1)
+    rules = tuple(
+        Rule(branch, prefix, {"all": day, UNCOMMITTED: day}, effect=REMOVE) for branch in branches
+    )
+    if now is None:
+        return Policy(rules)
+    return Policy((*now.rules, *rules), now.branch_order, now.branch_lifecycle)
+
+
+def _removal(repository_id: str, prefix: str, branches: Sequence[str]) -> Iterator[Step]:
+    if not branches:
+        return
+    named = ", ".join(branches[:_SHOWN])
+    more = f" and {len(branches) - _SHOWN} more" if len(branches) > _SHOWN else ""
+    yield Step(
+        "remove",
+        f"branches show it: {named}{more}; a removal takes entries that are a day old, by a commit",
+        (
+            f"lakegc erase {repository_id} --path {_quoted(prefix)} --policy-out erase.json",
+            f"lakegc retention set {repository_id} --policy-file erase.json",
+            f"lakegc retention remove {repository_id} --dry-run",
+            f"lakegc retention confirm {repository_id} DIGEST",
+            f"lakegc retention remove {repository_id}",
+        ),
+    )
+
+
+def _obstacles(
+    repository_id: str, under: UnderPrefix, left: Sequence[Mapping[str, Any]]
+) -> Iterator[Step]:
+    """Name what keeps it without an end: tags, holds, no rules, what lies elsewhere."""
+    if under.rules is None:
+        words = "the repository has no rules, so every commit keeps its objects"
+        yield Step("obstacle", words, (f"lakegc rules set {repository_id} --default DAYS",))
+    held = {row["reason"] for row in under.kept if row["reason"].startswith("hold ")}
+    held |= {once.held_by for once in under.objects.values() if once.held_by}
+    for hold in sorted(held):
+        name = hold.removeprefix("hold ").partition(":")[0]
+        yield Step("obstacle", hold, (f"lakegc hold remove {repository_id} {name}",))
+    for row in under.kept:
+        reason = str(row["reason"])
+        if row["retained_until"] is not None or row["is_head"] or reason.startswith("hold "):
+            continue
+        if reason.startswith("tag "):
+            tags = reason.removeprefix("tag ")
+            words = f"commit {row['commit_id'][:12]} is kept by tag {tags}"
+            yield Step("obstacle", words, (f"lakectl tag delete lakefs://{repository_id}/TAG",))
+        elif under.rules is not None:
+            words = f"commit {row['commit_id'][:12]} is kept, and its end is not known: {reason}"
+            yield Step("obstacle", words)
+    outside = sum("://" in one["address"] for one in left)
+    if outside:
+        words = f"{counted(outside, 'object')} outside the namespace, where lakegc deletes nothing"
+        yield Step("obstacle", words)
+
+
+def _ends(under: UnderPrefix, branches: Sequence[str], options: RunOptions) -> datetime:
+    """Return when the rules let go the last commit that has it, if branches lose it now."""
+    rules = under.rules or RetentionRules(0)
+    ends = [under.read_at]
+    ends += [row["retained_until"] for row in under.kept if row["retained_until"] is not None]
+    heads = {name for name, commit_id in under.heads.items() if commit_id in under.kept_ids}
+    days = [rules.days_for(name) for name in heads.union(branches)]
+    if days:
+        # A commit that removes the entries keeps the one before it as long as its branch says.
+        removed = under.read_at + (_A_DAY if branches else timedelta(0))
+        ends.append(removed + timedelta(days=max(days)) + options.clock_margin)
+    # What no commit has yet may have been uploaded a moment ago.
+    written = [
+        under.read_at if once.commit is None else once.commit.creation_date
+        for once in under.objects.values()
+    ]
+    return max(*ends, max(written) + options.min_age + options.accepted_skew)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,75 @@
+"""The way to an erasure, as it is decided: what is in the way, and until when it takes."""
+
+from datetime import timedelta
+
+from spark_core.certificate.erasure import removal_policy, way
+from spark_core.certificate.under_prefix import Once, UnderPrefix
+from spark_core.model import Commit, RetentionRules
+from spark_core.policies.document import parse
+from spark_core.run import RunOptions
+from tests.support.written_run import NOW
+
+OLD = Commit("c1", (), NOW - timedelta(days=30), "m1")
+RULES = RetentionRules(14, {"main": 21})
+LEFT = [{"address": "data/s/a"}]
+
+
+def _under(*, kept=(), rules=RULES, head="c9", **once):
+    objects = {"data/s/a": Once("data/s/a", "p/a", is_inside=True, commit=OLD, **once)}
+    return UnderPrefix(objects, 1, NOW, rules, {"main": head}, kept)
+
+
+def _row(reason, *, until=None, is_head=False):
+    return {"commit_id": "c1", "reason": reason, "retained_until": until, "is_head": is_head}
+
+
+def _way(under, **options):
+    return way("repo", "p/", under, LEFT, RunOptions(**options))
+
+
+def test_nothing_left_is_no_way():
+    assert way("repo", "p/", _under(), [], RunOptions()).is_done
+
+
+def test_commits_that_expire_by_themselves_are_waited_for():
+    until = NOW + timedelta(days=3)
+    found = _way(_under(kept=[_row("main: within 21 days", until=until)]))
+    assert [step.kind for step in found.steps] == ["wait", "run", "certify"]
+    assert found.true_on == until
+    aside = _way(_under(kept=[_row("main: within 21 days", until=until)]), quarantine=True)
+    assert aside.true_on == until + timedelta(days=30)
+
+
+def test_a_branch_that_shows_it_keeps_it_for_its_days_after_the_removal():
+    head = _row("head of main", is_head=True)
+    found = _way(_under(branches=["main"], head="c1", kept=[head]))
+    assert [step.kind for step in found.steps] == ["remove", "wait", "run", "certify"]
+    assert found.true_on == NOW + timedelta(days=22, hours=1)
+    # The entry is staged for deletion, and no commit says so yet.
+    assert _way(_under(head="c1", kept=[head])).true_on == NOW + timedelta(days=21, hours=1)
+
+
+def test_what_has_no_end_is_in_the_way_by_name():
+    found = _way(
+        _under(
+            kept=[_row("tag v1"), _row("main: among its last 3 commits")], held_by="hold h: path p"
+        )
+    )
+    words = [step.words for step in found.steps if step.kind == "obstacle"]
+    assert words == [
+        "hold h: path p",
+        "commit c1 is kept by tag v1",
+        "commit c1 is kept, and its end is not known: main: among its last 3 commits",
+    ]
+    assert found.true_on is None
+    bare = _way(_under(rules=None, kept=[_row("no rules: every commit is retained")]))
+    (step,) = [step for step in bare.steps if step.kind == "obstacle"]
+    assert "the repository has no rules" in step.words
+
+
+def test_the_rules_that_remove_it_stand_behind_those_of_the_policy():
+    first = removal_policy(None, "p/", ["main"])
+    both = removal_policy(first, "q/", ["dev"])
+    read = parse(both.to_json().encode(), name="erase.json")
+    assert [rule.prefix for rule in read.rules] == ["main/p/", "dev/q/"]
+    assert all(rule.removes for rule in read.rules)
