@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core import schemas
-from spark_core.holds import Holds
+from spark_core.holds import Hold, Holds
 from spark_core.policies import expirations, history
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.policies.due import RETAINED, Changes, Entry, Judge
@@ -33,7 +33,7 @@ def of_schema(schema, rows):
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
-def judging(instant=100 * DAY, unread=()):
+def judging(instant=100 * DAY, unread=(), holds=()):
     """Make the judge of two ranges, each introduced by a commit of main, and a rule for logs/."""
     policy = Policy(
         (
@@ -46,7 +46,8 @@ def judging(instant=100 * DAY, unread=()):
     changes = (Changes(RETAINED, (0,), 0), Changes(RETAINED, (1,), 0))
     lines = Lines(("main",), np.zeros(2, np.int64))
     judge = Judge(policy, graph, lines, changes, unread, instant)
-    return expirations._Judges(judge, StagedJudge.of(policy, Holds(()), instant), Holds(()))
+    held = Holds(tuple(holds))
+    return expirations._Judges(judge, StagedJudge.of(policy, held, instant), held)
 
 
 def named(judges, *, listed, names=(), staged=(), committed=(), of_commits=()):
@@ -110,6 +111,19 @@ def test_a_staged_object_goes_by_all_its_names_alone(keeps):
     assert named(judging(), **free) == {"data/x": 2}
     assert named(judging(), **{**free, **keeps}) == {}
     assert named(judging(unread=(0,)), **free) == {}
+
+
+def test_what_has_a_held_path_goes_by_no_rule_committed_or_staged():
+    hold = Hold("keep", "path", "**/x", None, "ann", LONG_AGO, "")
+    staged = {
+        "listed": [(7, "data/x")],
+        "staged": [(7, None), (7, LONG_AGO), (7, LONG_AGO)],
+        "names": [(7, "main", "tmp/x", LONG_AGO)],
+    }
+    committed = {"listed": [(7, "data/x")], "of_commits": [(7, b"logs/x", 1, 0)]}
+    for found, rule in ((staged, 2), (committed, 1)):
+        assert named(judging(), **found) == {"data/x": rule}
+        assert named(judging(holds=[hold]), **found) == {}
 
 
 def test_each_staged_name_counts_once_whatever_shows_it():

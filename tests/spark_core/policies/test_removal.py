@@ -194,6 +194,16 @@ def test_what_a_hold_keeps_stays_and_a_held_branch_is_left_alone(world):
     assert world.paths() == {"logs/a"}
 
 
+def test_what_a_hold_keeps_by_its_path_stays(world):
+    world.committed("main", "logs/a", "logs/b")
+    world.at(6)
+    world.policy(rule("main/logs/", 3))
+    holds.add(world.run(), "one", "path", "logs/*a", who="ann", why="")
+    (named,) = world.remove().named
+    assert (named.outcome.entries, named.found.kept["held"]) == (1, 1)
+    assert world.paths() == {"logs/a"}
+
+
 def test_a_tag_and_a_held_commit_stay_as_they_are_and_keep_no_entry_of_a_branch(world):
     world.committed("main", "logs/a")
     world.repository.tag("v1", "main")
