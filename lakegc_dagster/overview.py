@@ -15,6 +15,7 @@ from lakegc_dagster.schedules import longest_pause
 from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError
 from spark_core.model import RunKey
+from spark_core.report.fleet import FleetRow
 from spark_core.report.past_runs import PastRun, past_runs
 from spark_core.report.status import RepositoryStatus, status_of
 from spark_core.run import Environment, Run, open_run
@@ -40,6 +41,11 @@ class Past:
     runs: Sequence[PastRun]
     status: RepositoryStatus
     error: LakegcError | None = None
+
+    @property
+    def row(self) -> FleetRow:
+        """Its row among all repositories."""
+        return FleetRow(self.status, self.runs)
 
 
 def overview(

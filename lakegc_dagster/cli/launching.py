@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakegc_dagster.cli.common import read_settings, unforeseen
 from lakegc_dagster.cli.ended import Ended, closing_table
 from lakegc_dagster.cli.metrics import publish_metrics
-from lakegc_dagster.cli.notify import tell_of_failure
+from lakegc_dagster.cli.notify import tell_of_failure, tell_of_night
 from lakegc_dagster.cli.shown_report import show_refused, show_report
 from lakegc_dagster.foreign_errors import in_a_sentence
 from lakegc_dagster.spark_output import OUTPUT
@@ -126,6 +126,7 @@ def _several(night: _Night) -> list[Ended]:
     from lakegc_dagster import console
     from lakegc_dagster.launch.interrupts import Interrupts
     from lakegc_dagster.launch.run_job import prepare_runs
+    from spark_core.clocks import SystemClock
     from spark_core.lakefs.side_by_side import side_by_side
     from spark_core.spark import placement
 
@@ -143,6 +144,7 @@ def _several(night: _Night) -> list[Ended]:
         yield each
 
     prepare_runs(night.settings)
+    since = SystemClock().now()
     shown.print(f"run {night.key} of {len(night.jobs):,} repositories")
     with interrupts.passed_on() if at_once > 1 else ExitStack():
         for repository_id, each in side_by_side(list(night.jobs), work, at_once=at_once):
@@ -153,6 +155,8 @@ def _several(night: _Night) -> list[Ended]:
     shown.print()
     shown.print(closing_table(in_order, time.monotonic() - began))
     shown.print(f"\nworked   {placement.work_so_far().since(before)}", markup=False)
+    failed = {each.repository: each.error for each in in_order if each.error is not None}
+    tell_of_night(night.settings, list(night.jobs), since, failed)
     return in_order
 
 
@@ -187,7 +191,8 @@ def _show_end(night: _Night, each: Ended) -> None:
     shown.print(each.line, markup=False, soft_wrap=True)
     if each.error is not None:
         console.show_error(console.console(sys.stderr), each.error)
-        tell_of_failure(night.settings, each.repository, night.key, each.error)
+        if not night.settings.notify.digest:
+            tell_of_failure(night.settings, each.repository, night.key, each.error)
     if each.next_step:
         shown.print(f"next     {each.next_step}", markup=False, soft_wrap=True)
 
@@ -205,7 +210,8 @@ def _step_by_step(night: _Night, repository_id: str) -> Ended:
     if error is not None:
         console.show_error(console.console(sys.stderr), error)
         show_refused(shown, settings, repository_id, key, result)
-        tell_of_failure(settings, repository_id, key, error)
+        if not (settings.notify.digest and len(night.jobs) > 1):
+            tell_of_failure(settings, repository_id, key, error)
     else:
         with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
             show_report(settings, repository_id, key, earlier=False, marked=result.marked)

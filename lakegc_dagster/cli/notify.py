@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from lakegc_dagster.cli.common import command_body, read_settings
 from spark_core.errors import LakegcError, SettingsError
 
 if TYPE_CHECKING:
+    from lakegc_dagster.notices.messages import Message
+    from lakegc_dagster.overview import Past
     from spark_core.model import RunKey
     from spark_core.settings import Settings
 
@@ -27,7 +30,8 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
 
     Without names: every repository of the settings. `lakegc run`, `mark` and `sweep`
     themselves tell of a run that failed or was refused, and Dagster's sensors tell of all four.
-    This command is for a timer beside `lakegc run`, where no Dagster daemon runs.
+    This command is for a timer beside `lakegc run`, where no Dagster daemon runs. With `digest` in
+    [notify] it sends one message about all of them and the last 24 hours.
 
     \b
     Examples:
@@ -35,7 +39,8 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
       lakegc notify
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
-    from lakegc_dagster.notices.messages import Message, of_status, send, tell
+    from lakegc_dagster.notices.messages import Message, of_status
+    from lakegc_dagster.notices.sending import send, tell
 
     shown = console.console()
     with ExitStack() as stack:
@@ -43,20 +48,21 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
         if not settings.notify.is_on:
             raise SettingsError(
                 f"{settings.file or 'the settings'}: [notify] names nobody to tell",
-                "Set slack_webhook_env, webhook_env or mail_to.",
+                "Set slack_webhook_env, webhook_env, sns_topic or mail_to.",
             )
         if test:
             words = "This is a test of [notify]. Nothing happened to any repository."
-            went = send(settings, Message("failed", "", "", words))
+            went = send(settings, Message("test", "", "", words, subject="a test"))
             shown.print(f"told     {', '.join(went)}", markup=False, soft_wrap=True)
             return 0
         from lakegc_dagster.overview import overview
 
-        messages = [
-            message
-            for past in overview(settings, repositories)
-            for message in of_status(past.status)
-        ]
+        found = list(overview(settings, repositories))
+        messages = (
+            [_digest(found)]
+            if settings.notify.digest
+            else [message for past in found for message in of_status(past.status)]
+        )
         for message in messages:
             went = tell(settings, message)
             shown.print(
@@ -65,6 +71,43 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
     if not messages:
         shown.print("nothing is overdue, and nothing waits for a confirmation")
     return 0
+
+
+def _digest(found: Sequence[Past]) -> Message:
+    from lakegc_dagster.notices.digest import digest_of
+    from spark_core.clocks import SystemClock
+
+    return digest_of([past.row for past in found], SystemClock().now() - timedelta(days=1))
+
+
+def tell_of_night(
+    settings: Settings,
+    repositories: Sequence[str],
+    began: datetime,
+    failed: Mapping[str, LakegcError],
+) -> None:
+    """Send the digest of a command over several repositories, if the settings want one.
+
+    The command has shown everything, so an error here is only shown.
+
+    Args:
+        settings: The settings.
+        repositories: Their names.
+        began: When the command began.
+        failed: What ended the runs that did not end well, by repository.
+    """
+    if not (settings.notify.is_on and settings.notify.digest):
+        return
+    from lakegc_dagster.notices.digest import digest_of
+    from lakegc_dagster.notices.sending import tell
+    from lakegc_dagster.overview import overview
+
+    def send() -> None:
+        rows = [past.row for past in overview(settings, repositories)]
+        why = {name: str(error) for name, error in failed.items()}
+        tell(settings, digest_of(rows, began, failed=why))
+
+    _trying(send)
 
 
 def tell_of_failure(
@@ -76,11 +119,17 @@ def tell_of_failure(
     """
     if not settings.notify.is_on:
         return
+    from lakegc_dagster.notices.messages import of_error
+    from lakegc_dagster.notices.sending import tell
+
+    _trying(lambda: tell(settings, of_error(repository_id, str(key), error)))
+
+
+def _trying(send: Callable[[], object]) -> None:
     from lakegc_dagster import console
-    from lakegc_dagster.notices.messages import of_error, tell
 
     try:
-        tell(settings, of_error(repository_id, str(key), error))
+        send()
     except LakegcError as problem:
         console.console(sys.stderr).print(
             f"lakegc: {problem.message}", markup=False, soft_wrap=True

@@ -136,7 +136,7 @@ def status(
         settings = read_settings(config, stack)
         past = list(overview(settings, repositories))
         if page is not None:
-            write_file(page, _page(past, settings.server.endpoint).encode())
+            write_file(page, _page(past, settings.server.url).encode())
     found = [each.status for each in past]
     if as_json:
         document = {each.repository: each.to_json() for each in found}
@@ -148,13 +148,11 @@ def status(
     return FAILED if any(each.problem or each.overdue for each in found) else 0
 
 
-def _page(found: Sequence[Past], endpoint: str) -> str:
+def _page(found: Sequence[Past], server: str) -> str:
     from spark_core.clocks import SystemClock
-    from spark_core.report.fleet import FleetRow, fleet_page
+    from spark_core.report.fleet import fleet_page
 
-    rows = [FleetRow(past.status, past.runs) for past in found]
-    server = endpoint.rstrip("/").removesuffix("/api/v1")
-    return fleet_page(rows, now=SystemClock().now(), server=server)
+    return fleet_page([past.row for past in found], now=SystemClock().now(), server=server)
 
 
 def _show_runs(

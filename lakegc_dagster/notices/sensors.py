@@ -7,8 +7,9 @@ something to send.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 
@@ -39,7 +40,50 @@ def build_notify_sensors(
     """Make the sensors; none if nobody is to be told."""
     if settings is None or not settings.notify.is_on:
         return []
+    if settings.notify.digest:
+        return [_digest(settings, names)]
     return [_failed_and_refused(settings, names), _overdue_and_waiting(settings, names)]
+
+
+def _digest(settings: Settings, names: Names) -> dg.SensorDefinition:
+    @dg.sensor(
+        name=names.named("tell_of_the_night"),
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Tells everybody in [notify] once a day what the night freed and what waits.",
+    )
+    def tell_of_the_night(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        now = datetime.now(UTC)
+        before = None if context.cursor is None else datetime.fromisoformat(context.cursor)
+        if before is not None and not digest_is_due(settings, before, now):
+            return dg.SkipReason("the next one is not due")
+        if before is not None:
+            from lakegc_dagster.notices.digest import digest_of
+            from lakegc_dagster.notices.sending import tell
+            from lakegc_dagster.overview import overview
+
+            rows = [past.row for past in overview(settings, newest=_NEWEST)]
+            tell(settings, digest_of(rows, before))
+        # The first tick only begins to count.
+        context.update_cursor(now.isoformat())
+        return dg.SkipReason("the digest was sent" if before else "the first one is due tomorrow")
+
+    return tell_of_the_night
+
+
+def digest_is_due(settings: Settings, before: datetime, now: datetime) -> bool:
+    """Say whether the hour of the digest came between two instants.
+
+    Args:
+        settings: The hour, and the time zone that it is meant in.
+        before: When the last one was sent.
+        now: The time.
+    """
+    there = now.astimezone(ZoneInfo(settings.schedule.timezone))
+    hour, minute = map(int, settings.notify.digest_at.split(":"))
+    today = there.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    last = today if today <= there else today - timedelta(days=1)
+    return before < last
 
 
 def _failed_and_refused(settings: Settings, names: Names) -> dg.SensorDefinition:
@@ -49,7 +93,7 @@ def _failed_and_refused(settings: Settings, names: Names) -> dg.SensorDefinition
         description="Tells everybody in [notify] of each run that failed or was refused.",
     )
     def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
-        from lakegc_dagster.notices.messages import tell
+        from lakegc_dagster.notices.sending import tell
 
         message = message_of(context, names)
         if message is not None:
@@ -141,7 +185,7 @@ def _overdue_and_waiting(settings: Settings, names: Names) -> dg.SensorDefinitio
     def tell_of_overdue_and_waiting_repositories(
         context: dg.SensorEvaluationContext,
     ) -> dg.SkipReason:
-        from lakegc_dagster.notices.messages import tell
+        from lakegc_dagster.notices.sending import tell
         from lakegc_dagster.overview import overview
 
         statuses = [past.status for past in overview(settings, newest=_NEWEST)]

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from string import Template
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from spark_core.json_and_toml import read_json
 from spark_core.settings.sections import Section, plain_url
 
 Event = Literal["failed", "refused", "overdue", "waiting"]
+# What a webhook's template may name.
+TEMPLATE_NAMES = (
+    "event", "repository", "run", "title", "text", "next_step", "link", "words", "secret",
+)  # fmt: skip
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Put values into a template of JSON, each as a text of JSON with its quotes.
+
+    Raises:
+        KeyError: If it names another value.
+        ValueError: If a `$` stands alone.
+
+    Examples:
+        >>> fill_template('{"text": $text}', {"text": "two words"})
+        '{"text": "two words"}'
+    """
+    return Template(template).substitute(
+        {name: json.dumps(value) for name, value in values.items()}
+    )
 
 
 class MetricsSettings(Section):
@@ -41,9 +65,17 @@ class NotifySettings(Section):
         events: What people are told of: `failed` a run that an error ended, `refused` a run that a
             check or a doubt ended, `overdue` a repository whose last good mark is too long ago,
             `waiting` objects that wait for a confirmation.
+        digest: Tell people once a night instead, of everything: what it freed, and what waits. A
+            command over several repositories does so at its end, and Dagster's sensor at
+            `digest_at`.
+        digest_at: When the sensor does so, in the time zone of `[schedule]`.
         slack_webhook_env: Name of the environment variable with the URL of a Slack webhook.
         webhook_env: Name of the environment variable with a URL that gets each message as JSON by
             POST.
+        webhook_template: That JSON, where it must have a form of its own: `$title`, `$text`,
+            `$words` and other values of the message stand where a value stands.
+        webhook_secret_env: Name of the environment variable with the value of `$secret` there.
+        sns_topic: ARN of a topic of Amazon SNS that gets each message.
         mail_to: Addresses that get each message by e-mail.
         mail_from: Address that it comes from.
         smtp_host: Mail server.
@@ -52,14 +84,21 @@ class NotifySettings(Section):
         smtp_user: User name there; left out, nobody logs in.
         smtp_password_env: Name of the environment variable with the user's password.
         timeout_seconds: For one request.
+        page_url: Where people find the page of `lakegc status --html FILE`; messages lead there,
+            else to the repository on the server.
         check_minutes: How often Dagster's sensor looks for what is overdue or waiting.
     """
 
     events: list[Event] = Field(
         default_factory=lambda: list[Event](["failed", "refused", "overdue", "waiting"])
     )
+    digest: bool = False
+    digest_at: str = Field(default="08:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$")
     slack_webhook_env: str | None = None
     webhook_env: str | None = None
+    webhook_template: str | None = None
+    webhook_secret_env: str | None = None
+    sns_topic: str | None = Field(default=None, pattern=r"^arn:[^:]+:sns:[^:]+:\d+:[^:]+$")
     mail_to: list[str] = Field(default_factory=list)
     mail_from: str | None = None
     smtp_host: str = "localhost"
@@ -68,12 +107,28 @@ class NotifySettings(Section):
     smtp_user: str | None = None
     smtp_password_env: str | None = None
     timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    page_url: str | None = None
     check_minutes: float = Field(default=60, ge=1, le=7 * 24 * 60)
 
     @property
     def is_on(self) -> bool:
         """Whether anybody is told."""
-        return bool(self.slack_webhook_env or self.webhook_env or self.mail_to)
+        return bool(self.slack_webhook_env or self.webhook_env or self.sns_topic or self.mail_to)
+
+    _page = field_validator("page_url")(plain_url)
+
+    @field_validator("webhook_template")
+    @classmethod
+    def _is_json(cls, template: str | None) -> str | None:
+        if template is not None:
+            try:
+                read_json(fill_template(template, dict.fromkeys(TEMPLATE_NAMES, "")))
+            except (ValueError, KeyError):
+                raise ValueError(
+                    f"JSON in which {', '.join(f'${name}' for name in TEMPLATE_NAMES)} stand for "
+                    "values"
+                ) from None
+        return template
 
     @model_validator(mode="after")
     def _mail_has_a_sender(self) -> NotifySettings:

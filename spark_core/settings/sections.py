@@ -115,6 +115,11 @@ class ServerSettings(Section):
 
     _endpoint = field_validator("endpoint")(plain_url)
 
+    @property
+    def url(self) -> str:
+        """The server's URL, which is that of its pages, too."""
+        return self.endpoint.rstrip("/").removesuffix("/api/v1")
+
     @model_validator(mode="after")
     def _one_way_to_log_in(self) -> Self:
         named = [way for way in LOGINS if getattr(self, way)]

@@ -2,7 +2,9 @@
 
 import email
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -10,7 +12,8 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status, send, tell
+from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status
+from lakegc_dagster.notices.sending import send, tell
 from lakegc_dagster.notices.sensors import due_messages, message_of
 from lakegc_dagster.overview import Past
 from spark_core.errors import LakegcError, SettingsError, UnsafePlanError
@@ -19,6 +22,7 @@ from spark_core.settings import Settings, load_settings
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.listeners import http_listener, smtp_listener
 
+PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 REFUSED = Message(
     "refused", "repo", "2026-11-20T02-00-00Z", "Too much <b> & more.", "lakegc report"
@@ -82,6 +86,9 @@ def test_the_webhook_gets_the_message_as_json(web):
         "text": "Too much <b> & more.",
         "next_step": "lakegc report",
         "title": "lakegc: repo was refused, run 2026-11-20T02-00-00Z",
+        "link": "http://127.0.0.1:9/repositories/repo/objects",
+        "words": "lakegc: repo was refused, run 2026-11-20T02-00-00Z\nToo much <b> & more.\n"
+        "Next: lakegc report\nSee: http://127.0.0.1:9/repositories/repo/objects",
     }
 
 
@@ -90,7 +97,8 @@ def test_slack_gets_one_text_in_which_nothing_is_a_link(web):
     ((_, body),) = web.got
     assert body == {
         "text": "lakegc: repo was refused, run 2026-11-20T02-00-00Z\n"
-        "Too much &lt;b&gt; &amp; more.\nNext: lakegc report"
+        "Too much &lt;b&gt; &amp; more.\nNext: lakegc report\n"
+        "See: http://127.0.0.1:9/repositories/repo/objects"
     }
 
 
@@ -133,6 +141,63 @@ def test_a_webhook_that_cannot_be_told_is_named_by_its_setting(env, text):
 def test_a_mail_server_that_is_not_there_is_named():
     with pytest.raises(LakegcError, match=r"the mail server 127\.0\.0\.1:9 did not take"):
         send(settings(**by_mail(9)), REFUSED)
+
+
+def test_a_template_gives_the_webhook_the_form_that_it_wants(web):
+    template = '{"routing_key": $secret, "payload": {"summary": $title, "custom": [$text]}}'
+    made = settings(
+        {"HOOK": web.url, "KEY": "s3cret"},
+        webhook_env="HOOK",
+        webhook_template=template,
+        webhook_secret_env="KEY",
+    )
+    hostile = Message("failed", "repo", "", 'a "quote", a \\ and\na line')
+    tell(made, hostile)
+    ((_, body),) = web.got
+    assert body == {
+        "routing_key": "s3cret",
+        "payload": {"summary": "lakegc: repo failed", "custom": [hostile.text]},
+    }
+
+
+TEMPLATES = re.findall(r"webhook_template = \'\'\'\n(.*?)\'\'\'", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_each_template_of_the_documentation_is_json(web, template):
+    made = settings(
+        {"HOOK": web.url, "KEY": "k"},
+        webhook_env="HOOK",
+        webhook_template=template,
+        webhook_secret_env="KEY",
+    )
+    tell(made, REFUSED)
+    assert "repo was refused" in json.dumps(web.got[0][1])
+    assert len(TEMPLATES) == 2
+
+
+def test_a_topic_of_sns_gets_subject_and_words(monkeypatch):
+    sent = []
+
+    class Topic:
+        def publish(self, **words):
+            sent.append(words)
+
+    monkeypatch.setattr(
+        "boto3.client", lambda name, region_name: sent.append((name, region_name)) or Topic()
+    )
+    arn = "arn:aws:sns:eu-central-1:123456789012:lakegc"
+    assert tell(settings(sns_topic=arn), REFUSED) == ["SNS"]
+    assert sent[0] == ("sns", "eu-central-1")
+    assert sent[1]["TopicArn"] == arn
+    assert sent[1]["Subject"] == REFUSED.title
+    assert "Next: lakegc report" in sent[1]["Message"]
+
+
+def test_messages_lead_to_the_page_of_the_settings(web):
+    made = settings({"HOOK": web.url}, webhook_env="HOOK", page_url="https://gc.example.com/")
+    tell(made, REFUSED)
+    assert web.got[0][1]["link"] == "https://gc.example.com/"
 
 
 def test_an_event_that_nobody_asked_for_is_not_told(web):
@@ -300,6 +365,7 @@ def test_a_test_message_goes_to_everybody_and_asks_no_server(web, tmp_path):
     assert answer.exit_code == 0, answer.output
     assert answer.stdout == "told     the webhook\n"
     assert web.got[0][1]["title"] == "lakegc: a test"
+    assert web.got[0][1]["event"] == "test"
 
 
 def test_without_anybody_to_tell_the_command_says_how(tmp_path):
@@ -346,6 +412,10 @@ def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
         ('mail_to = ["a@example.com"]', "mail_from beside mail_to"),
         ('smtp_user = "me"', "smtp_user and smtp_password_env together"),
         ('smtp_password = "x"', "is a secret"),
+        ('digest_at = "8"', "digest_at"),
+        ('webhook_template = \'{"text": "$text"}\'', "JSON in which $event, $repository"),
+        ('webhook_template = \'{"text": $words, "to": $whom}\'', "JSON in which $event, "),
+        ('sns_topic = "lakegc"', "sns_topic"),
         ('events = ["everything"]', "'failed', 'refused', 'overdue' or 'waiting'"),
         (
             'smtp_user = "me"\nsmtp_password_env = "P"\nsmtp_tls = "none"',

@@ -1,0 +1,176 @@
+"""Send a message to people: to Slack, a webhook, a topic of SNS and by e-mail.
+
+URLs and passwords come from environment variables that the settings name; no message and no error
+shows them.
+"""
+
+from __future__ import annotations
+
+import json
+import smtplib
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+from email.message import EmailMessage
+
+from lakegc_dagster.notices.messages import Message
+from spark_core.errors import LakegcError, SettingsError, TransientError
+from spark_core.plain_text import visible
+from spark_core.settings import Settings
+from spark_core.settings.metrics_and_notify import fill_template
+
+# What SNS takes as a subject.
+_SUBJECT = 100
+
+
+def tell(settings: Settings, message: Message) -> list[str]:
+    """Send a message to everybody whom the settings name, if they want to know of its event.
+
+    Args:
+        settings: The settings.
+        message: What to send.
+
+    Returns:
+        Where it went, in words; empty if nobody is to be told.
+
+    Raises:
+        LakegcError: If it could not be sent somewhere; everywhere else it was.
+    """
+    notify = settings.notify
+    is_wanted = notify.digest if message.event == "digest" else message.event in notify.events
+    return send(settings, message) if is_wanted else []
+
+
+def send(settings: Settings, message: Message) -> list[str]:
+    """Send a message to everybody whom the settings name, whatever events they ask for.
+
+    Raises:
+        LakegcError: As for `tell`.
+    """
+    notify = settings.notify
+    message = replace(message, link=message.link or _link(settings, message))
+    ways: dict[str, Callable[[], None]] = {}
+    if notify.slack_webhook_env is not None:
+        ways["Slack"] = lambda: _post(
+            settings, "slack_webhook_env", json.dumps({"text": _for_slack(message.words)})
+        )
+    if notify.webhook_env is not None:
+        ways["the webhook"] = lambda: _post(settings, "webhook_env", _filled(settings, message))
+    if notify.sns_topic is not None:
+        ways["SNS"] = lambda: _publish(settings, message)
+    if notify.mail_to:
+        ways[", ".join(notify.mail_to)] = lambda: _mail(settings, message)
+    went, problems = [], []
+    for where, way in ways.items():
+        try:
+            way()
+        except LakegcError as problem:
+            problems.append(f"{where}: {problem.message}")
+        else:
+            went.append(where)
+    if problems:
+        raise LakegcError(
+            f"not everybody could be told: {'; '.join(problems)}",
+            "Look at [notify]; `lakegc notify --test` tries it.",
+        )
+    return went
+
+
+def _link(settings: Settings, message: Message) -> str:
+    """Return the page of the settings, else that of the repository on the server."""
+    if settings.notify.page_url is not None:
+        return settings.notify.page_url
+    if not message.repository:
+        return ""
+    return f"{settings.server.url}/repositories/{message.repository}/objects"
+
+
+def _filled(settings: Settings, message: Message) -> str:
+    """Return the body for the webhook: the template with the message's values, or just those."""
+    template = settings.notify.webhook_template
+    if template is None:
+        return json.dumps(message.values)
+    secret = settings.secret("[notify] webhook_secret_env") or ""
+    return fill_template(template, {**message.values, "secret": secret})
+
+
+def _publish(settings: Settings, message: Message) -> None:
+    """Publish to a topic of Amazon SNS, with the credentials of AWS's own chain."""
+    topic = settings.notify.sns_topic or ""
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError as missing:
+        raise SettingsError("[notify] sns_topic needs boto3", "Install `lakegc[s3]`.") from missing
+    try:
+        client = boto3.client("sns", region_name=topic.split(":")[3])
+        client.publish(
+            TopicArn=topic, Subject=visible(message.title)[:_SUBJECT], Message=message.words
+        )
+    except (BotoCoreError, ClientError) as problem:
+        raise TransientError(f"SNS does not take the message ({problem})") from None
+
+
+def _post(settings: Settings, setting: str, body: str) -> None:
+    import urllib3
+
+    named = f"[notify] {setting}"
+    url = settings.secret(named) or ""
+    if not url.startswith(("http://", "https://")):
+        raise SettingsError(f"the variable that {named} names holds no URL", "Set it to one.")
+    pool = urllib3.PoolManager(timeout=settings.notify.timeout_seconds, retries=2)
+    try:
+        answer = pool.request(
+            "POST",
+            url,
+            body=body.encode(),
+            headers={"Content-Type": "application/json"},
+            redirect=False,
+        )
+    except (urllib3.exceptions.HTTPError, ValueError) as problem:
+        # Its own words may quote the URL, which is a secret.
+        raise TransientError(
+            f"the URL of {named} does not answer ({type(problem).__name__})"
+        ) from None
+    if answer.status >= 300:
+        raise LakegcError(f"the URL of {named} answers HTTP {answer.status}")
+
+
+def _for_slack(text: str) -> str:
+    """Escape what Slack would take for a link or a mention.
+
+    References:
+        Slack, "Formatting text for app surfaces", escaping text.
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _mail(settings: Settings, message: Message) -> None:
+    notify = settings.notify
+    mail = EmailMessage()
+    # A header takes no line ends.
+    mail["Subject"] = visible(message.title)
+    mail["From"] = notify.mail_from
+    mail["To"] = ", ".join(notify.mail_to)
+    mail.set_content(f"{message.words}\n")
+    context = ssl.create_default_context()
+    password = settings.secret("[notify] smtp_password_env")
+    try:
+        server = (
+            smtplib.SMTP_SSL(
+                notify.smtp_host, notify.smtp_port, timeout=notify.timeout_seconds, context=context
+            )
+            if notify.smtp_tls == "tls"
+            else smtplib.SMTP(notify.smtp_host, notify.smtp_port, timeout=notify.timeout_seconds)
+        )
+        with server:
+            if notify.smtp_tls == "starttls":
+                server.starttls(context=context)
+            if notify.smtp_user is not None and password is not None:
+                server.login(notify.smtp_user, password)
+            server.send_message(mail)
+    except (OSError, smtplib.SMTPException) as problem:
+        raise TransientError(
+            f"the mail server {notify.smtp_host}:{notify.smtp_port} did not take the message "
+            f"({type(problem).__name__})"
+        ) from None

@@ -1,0 +1,135 @@
+"""One message a night: what it says, when Dagster sends it, and that a command sends no other."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.notices.digest import digest_of
+from lakegc_dagster.notices.sensors import digest_is_due
+from lakegc_dagster.overview import Past
+from lakegc_dagster.sandbox import Sandbox
+from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.lakegc_dagster.notices.test_messages import sensors, settings
+from tests.spark_core.report.test_fleet_page import FLEET, IN_ORDER
+from tests.support.command_line import settings_on
+from tests.support.fleet import NOW, fleet_row, past_run
+from tests.support.listeners import http_listener
+from tests.support.upstream import upstream_scenario
+
+NIGHT = NOW - timedelta(hours=12)
+
+
+def test_a_night_in_order_is_one_sentence():
+    message = digest_of([IN_ORDER], NIGHT)
+    assert message.title == "lakegc: a night in order"
+    assert message.text == (
+        "Freed since 2026-11-19 20:00 UTC: 2,000 objects, 2.0 GB, 0.05 a month. "
+        "1 of 1 repository is in order."
+    )
+
+
+def test_each_that_needs_a_person_is_named_with_the_way_on():
+    message = digest_of(FLEET, NIGHT)
+    assert message.title == "lakegc: 3 of 4 repositories need a person"
+    assert re.search(
+        r"^models: expired_share_is_plausible: 60.0% of the", message.text, re.MULTILINE
+    )
+    assert "  Next: lakegc confirm models expired_share_is_plausible --run " in message.text
+    assert re.search(r"^raw: the last good mark ended 9.2 days ago", message.text, re.MULTILINE)
+    assert re.search(r"^archive: the store refuses", message.text, re.MULTILINE)
+    assert "lake:" not in message.text
+
+
+def test_what_ended_a_run_is_said_in_its_own_words_and_once():
+    message = digest_of(FLEET, NIGHT, failed={"models": "refused, says the check."})
+    assert "models: refused, says the check." in message.text
+    assert "60.0% of the" not in message.text
+    assert "  Next: lakegc confirm models" in message.text
+
+
+def test_a_run_that_did_not_end_is_said():
+    begun = past_run(0, state="sweep unfinished", swept_at=None, outcomes={})
+    message = digest_of([fleet_row("lake", [begun])], NIGHT)
+    assert f"lake: its newest run, {begun.run}, is sweep unfinished." in message.text
+
+
+def test_of_many_the_first_are_named():
+    many = [fleet_row(f"r{n:02}", [past_run(9)]) for n in range(30)]
+    text = digest_of(many, NIGHT).text
+    assert text.endswith("and 10 more; `lakegc status` shows them all.")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "due"),
+    [
+        ("2026-11-19T08:00", "2026-11-20T06:59", False),
+        ("2026-11-19T08:00", "2026-11-20T07:00", True),
+        ("2026-11-20T07:00", "2026-11-20T23:00", False),
+        ("2026-11-18T09:00", "2026-11-20T03:00", True),
+    ],
+)
+def test_it_is_due_once_a_day_at_its_hour_in_the_zone_of_the_schedule(before, now, due):
+    made = settings()
+    zone = made.schedule.model_copy(update={"timezone": "Europe/Berlin"})
+    made = made.model_copy(update={"schedule": zone})
+    instants = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (before, now)]
+    assert digest_is_due(made, *instants) is due
+
+
+def test_the_sensor_is_the_only_one_and_sends_what_came_since(monkeypatch):
+    monkeypatch.setattr(
+        "lakegc_dagster.overview.overview",
+        lambda _settings, newest: [Past("lake", IN_ORDER.runs, IN_ORDER.status)],
+    )
+    with http_listener() as web, dg.DagsterInstance.ephemeral() as instance:
+        made = settings({"HOOK": web.url}, webhook_env="HOOK", digest=True)
+        told = {name: each for name, each in sensors(made).items() if name.startswith("tell_")}
+        assert set(told) == {"tell_of_the_night"}
+        (sensor,) = told.values()
+        first = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
+        assert web.got == []
+        again = sensor.evaluate_tick(
+            dg.build_sensor_context(instance=instance, cursor=first.cursor)
+        )
+        assert again.skip_message == "the next one is not due"
+        sensor.evaluate_tick(
+            dg.build_sensor_context(instance=instance, cursor="2026-11-01T00:00:00+00:00")
+        )
+        assert [body["event"] for _, body in web.got] == ["digest"]
+
+
+SETTINGS = """\
+[server]
+endpoint = "{endpoint}"
+[storage]
+local_path = "{blockstore}"
+[notify]
+digest = true
+webhook_env = "HOOK"
+[defaults]
+repository_cache_seconds = 0
+[repositories.repo]
+mode = "sweep"
+[repositories.absent]
+"""
+
+
+@pytest.mark.spark
+def test_a_command_over_several_repositories_sends_one_message(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
+    with Sandbox(tmp_path / "sandbox") as sandbox, http_listener() as web:
+        upstream_scenario(sandbox, "repo", now=datetime.now(UTC))
+        env = {**settings_on(sandbox, tmp_path, SETTINGS), "HOOK": web.url}
+        answer = CliRunner().invoke(main, ["run"], env=env)
+        assert answer.exit_code == 1, answer.output
+        ((_, body),) = web.got
+        assert (body["event"], body["title"]) == (
+            "digest",
+            "lakegc: 1 of 2 repositories needs a person",
+        )
+        assert re.search(r"^Freed since .*: [1-9]\d* objects", body["text"])
+        assert re.search(r"^absent: .*absent", body["text"], re.MULTILINE)
