@@ -11,7 +11,9 @@ cannot show is a commit made since that no branch or tag leads to any more. So a
   it has expired by both readings;
 - where a head that the last run saw is not reached any more: a branch was deleted or reset, or refs
   were restored from before (safety 51);
-- where a hold was made on an unknown commit, and where anything cannot be read.
+- where a hold was made on an unknown commit, or keeps paths: those of every commit count, also of
+  one that was dated back (safety 65);
+- where anything cannot be read.
 
 A hard reset may leave no sign but such a commit (safety 14). So a branch that moved is taken to
 stand where the last run saw it (`heads.heads_of`), which is too early, and never too late.
@@ -83,7 +85,7 @@ def refs_since(
     """
     shortest = timedelta(days=min([rules.default_retention_days, *rules.branches.values()]))
     age = run.now() - earlier.made_at
-    if not timedelta(0) <= age < min(DUMP_EVERY, shortest - _MARGIN):
+    if held.of_paths or not timedelta(0) <= age < min(DUMP_EVERY, shortest - _MARGIN):
         return None
     server, id_ = run.server, run.repository.id
     try:

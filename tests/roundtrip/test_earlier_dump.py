@@ -156,6 +156,22 @@ def test_a_hold_on_a_commit_that_nothing_shows_asks_for_a_dump(nights, monkeypat
     assert nights.mark(1)[2].refs_read_by == "dump"
 
 
+@pytest.mark.parametrize("made", ["before the mark", "after it"])
+def test_a_hold_by_path_keeps_what_only_a_dump_of_now_shows(nights, made):
+    with nights.at(0.5):
+        refs.create_branch(nights.core, "repo", "short", "main")
+        address, _ = nights.commit("short", path="mine", date=LONG_AGO)
+        refs.delete_branch(nights.core, "repo", "short")
+    if made == "before the mark":
+        holds.add(nights.run(1), "mine", "path", "mine", who="ann", why="")
+    run, marked, figures = nights.mark(5)
+    assert (address in marked.addresses(run)) is (made == "after it")
+    if made == "after it":
+        assert figures.refs_read_by == "earlier dump"
+        holds.add(run, "mine", "path", "mine", who="ann", why="")
+        assert sweep_only(run)[address] == "kept"
+
+
 def test_logs_that_may_not_be_read_or_that_break_off_ask_for_a_dump(nights, monkeypatch):
     def denied(*_):
         raise PermissionDeniedError("no log")
