@@ -12,7 +12,7 @@ ARGS ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder bench-fates test-live test-spark test-image wheels lint audit docs format ui clean
+.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder bench-fates model test-live test-spark test-image wheels lint audit docs format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-deep: $(READY) $(EMULATORS) ## run the long searches, more than an hour (AR
 
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
 	$(BIN)/python -m tests.losses.mutate $(ARGS)
+
+model: $(READY) ## let Spin check the model of the protocol, and each guard by its lack (ten minutes; ARGS="--quick": the guards)
+	@$(BIN)/python -m tests.model.run $(ARGS)
 
 bench: $(READY) ## measure marks: time, CPU, memory, Spark's tasks, requests, calls (docs/performance.md; ARGS="--help")
 	$(BIN)/python -m benchmarks.mark $(ARGS)
