@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core.errors import FAILED
 from spark_core.plain_text import visible
@@ -23,7 +23,7 @@ _NAMED = 20
 
 
 @click.command()
-@click.argument("repository")
+@click.argument("repository", type=RepositoryType())
 @click.argument("run", metavar="RUN", type=RunKeyType())
 @click.option(
     "--path",

@@ -65,6 +65,9 @@ _STACK = re.compile(r"\s+at \S+\(")
 Body = TypeVar("Body", bound=Callable[..., int])
 
 
+LAKEFS = "lakefs://"
+
+
 class RunKeyType(click.ParamType[Any]):
     """A run key on the command line."""
 
@@ -87,7 +90,7 @@ class RepositoryType(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Take the name out of a URI; what lies in a repository is a usage error."""
-        name = value.removeprefix("lakefs://").removesuffix("/")
+        name = value.removeprefix(LAKEFS).removesuffix("/")
         if not name or "/" in name:
             self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
         return name

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
 
 
 @click.command()
-@click.argument("repository")
+@click.argument("repository", type=RepositoryType())
 @click.argument("check")
 @click.option(
     "--run",

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import (
-    command_body,
-    read_settings,
-)
+from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from spark_core.errors import FAILED, WRONG_SETTINGS
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ _SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as i
 
 
 @click.command()
-@click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
+@click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1, type=RepositoryType())
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON, for programs.")
 @click.option(
     "--spark",

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import (
+    LAKEFS,
+    RepositoryType,
+    RunKeyType,
+    command_body,
+    read_settings,
+)
 from spark_core.plain_text import bytes_text
 
 if TYPE_CHECKING:
@@ -20,8 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("repository")
-@click.argument("what", metavar="ADDRESS|PATH")
+@click.argument("named", metavar="[REPOSITORY] ADDRESS|PATH", nargs=-1, required=True)
 @click.option(
     "--run",
     "key",
@@ -32,19 +37,19 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @command_body
 def explain(
-    config: Path | None, repository: str, what: str, key: RunKey | None, *, as_json: bool
+    config: Path | None, named: tuple[str, ...], key: RunKey | None, *, as_json: bool
 ) -> int:
     """Say why an object is kept or may go, or which run deleted it.
 
     The object is named by its physical address, full or relative to the namespace, or by a path as
-    lakefs://REPOSITORY/REF/PATH. A path is looked up on the server as it is now. If REF no longer
-    has it, it is looked up among what the stored runs let go. Everything else is what the run saw.
-    For a kept object, lakeFS's tables are read as in a mark, to find every retained commit that has
-    it.
+    lakefs://REPOSITORY/REF/PATH, which needs no other word. A path is looked up on the server as it
+    is now. If REF no longer has it, it is looked up among what the stored runs let go. Everything
+    else is what the run saw. For a kept object, lakeFS's tables are read as in a mark, to find
+    every retained commit that has it.
 
     \b
     Examples:
-      lakegc explain my-repo lakefs://my-repo/main/tables/part-0.parquet
+      lakegc explain lakefs://my-repo/main/tables/part-0.parquet
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
@@ -53,6 +58,7 @@ def explain(
     from spark_core.explain import addresses_of
     from spark_core.explain import explain as explained
 
+    repository, what = _repository_and_object(named)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         run = open_chosen(settings, repository, key)
@@ -63,6 +69,24 @@ def explain(
     else:
         _show(console.console(), found)
     return 0
+
+
+def _repository_and_object(named: tuple[str, ...]) -> tuple[str, str]:
+    """Return the repository and what is asked about; a whole path says both.
+
+    Raises:
+        UsageError: If the words are not one or two, or one that is no path.
+    """
+    first, *others = named
+    if len(others) == 1:
+        return RepositoryType().convert(first, None, None), others[0]
+    repository, _, rest = first.removeprefix(LAKEFS).partition("/")
+    if others or not first.startswith(LAKEFS) or not rest:
+        raise click.UsageError(
+            "Name a repository and an address or path, or a path alone, as "
+            f"{LAKEFS}REPOSITORY/REF/PATH."
+        )
+    return repository, first
 
 
 def _show(shown: Console, found: Explanation) -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from lakegc_dagster.cli.common import command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 
 if TYPE_CHECKING:
     from spark_core.holds import Kind
     from spark_core.run import Run
 
-_repository = click.argument("repository")
+_repository = click.argument("repository", type=RepositoryType())
 _name = click.argument("name")
 
 

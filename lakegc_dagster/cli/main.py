@@ -17,6 +17,7 @@ import click
 
 from lakegc_dagster.cli.certificate import certificate, verify
 from lakegc_dagster.cli.common import (
+    RepositoryType,
     RunKeyType,
     command_body,
     guarded,
@@ -181,8 +182,10 @@ def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
     raise SystemExit(guarded(body, verbose=verbose, debug=debug))
 
 
-_repositories = click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
-_repository = click.argument("repository")
+_repositories = click.argument(
+    "repositories", metavar="[REPOSITORY]...", nargs=-1, type=RepositoryType()
+)
+_repository = click.argument("repository", type=RepositoryType())
 _key = click.option(
     "--run",
     "key",

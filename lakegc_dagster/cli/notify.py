@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from spark_core.errors import LakegcError, SettingsError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
+@click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1, type=RepositoryType())
 @click.option("--test", is_flag=True, help="Only send a test message to everybody in [notify].")
 @command_body
 def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> int:

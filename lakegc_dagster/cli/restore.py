@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.cli.common import (
+    RepositoryType,
     RunKeyType,
     command_body,
     read_settings,
@@ -37,7 +38,7 @@ _WORDS = {
 
 
 @click.command()
-@click.argument("repository")
+@click.argument("repository", type=RepositoryType())
 @click.argument("run", metavar="RUN", type=RunKeyType())
 @click.option(
     "--address",

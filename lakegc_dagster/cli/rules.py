@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli import rules_document, rules_plan
-from lakegc_dagster.cli.common import command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class BranchDaysType(click.ParamType[Any]):
         return branch, int(days)
 
 
-_repository = click.argument("repository")
+_repository = click.argument("repository", type=RepositoryType())
 default_option = click.option(
     "--default",
     "default_days",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli.common import command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core.errors import FAILED
 from spark_core.plain_text import Price, amount_text, bytes_text, money_text
@@ -37,7 +37,9 @@ _MONEY = {
 _NONE = "–"  # noqa: RUF001 - a dash, as in any table
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-_repositories = click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
+_repositories = click.argument(
+    "repositories", metavar="[REPOSITORY]...", nargs=-1, type=RepositoryType()
+)
 
 
 @click.command()

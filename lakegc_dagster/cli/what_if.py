@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli import rules_document, rules_plan
-from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.rules import (
     LONGEST_DAYS,
     branch_option,
@@ -49,7 +49,7 @@ class _Days(click.ParamType[Any]):
 
 
 @click.command("what-if")
-@click.argument("repository")
+@click.argument("repository", type=RepositoryType())
 @click.option(
     "--days",
     type=_Days(),

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from spark_core.addresses.namespace import AddressType
+from spark_core.did_you_mean import did_you_mean
 from spark_core.errors import AddressError, LakegcError, NotFoundError, SettingsError
 from spark_core.explain.stored_rows import is_missing, rows_of
 from spark_core.lakefs.entries import just_before
@@ -46,7 +47,10 @@ def address_of(run: Run, wanted: str) -> str:
             )
         return address
     ref, path = _ref_and_path(run, wanted)
-    found = run.server.list_entries(run.repository.id, ref, after=just_before(path)).entries
+    try:
+        found = run.server.list_entries(run.repository.id, ref, after=just_before(path)).entries
+    except NotFoundError as unknown:
+        raise _no_such_ref(run, wanted, ref, unknown) from unknown
     physical = next((address for shown, address in found if shown == path), None)
     if physical is None:
         raise NotFoundError(
@@ -61,6 +65,19 @@ def address_of(run: Run, wanted: str) -> str:
             "lakegc never looks at such objects.",
         )
     return inside
+
+
+def _no_such_ref(run: Run, wanted: str, ref: str, unknown: NotFoundError) -> NotFoundError:
+    """Return the error of a ref that the server does not know, with the one next to it."""
+    names = [branch.id for branch in run.server.branches(run.repository.id)]
+    names += [tag.id for tag in run.server.tags(run.repository.id)]
+    if ref in names:
+        return unknown
+    question = did_you_mean(ref, names)
+    return NotFoundError(
+        f"{wanted}: {run.repository.id} has no branch, tag or commit {ref}",
+        question or f"`lakectl branch list lakefs://{run.repository.id}` shows its branches.",
+    )
 
 
 def addresses_of(run: Run, wanted: str) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError
 
+from spark_core.did_you_mean import did_you_mean
 from spark_core.errors import SettingsError
 from spark_core.run.options_and_defaults import RunOptions
 from spark_core.settings import file as settings_file
@@ -169,10 +170,12 @@ class Settings(Section):
         own = self._own(repository_id)
         if own is None:
             known = ", ".join(self.repositories) or "none"
+            question = did_you_mean(repository_id, self.repository_ids)
+            add = f"{question} Else add" if question else "Add"
             raise SettingsError(
                 f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: "
                 f"{known})",
-                f"Add the line `[repositories.{repository_id}]`; an empty table takes the "
+                f"{add} the line `[repositories.{repository_id}]`; an empty table takes the "
                 "defaults.",
             )
         merged: RepositorySettings = _over(self.defaults, own)

@@ -140,6 +140,21 @@ def test_a_repository_that_the_settings_do_not_know_is_named_before_anything_sta
     assert answer.stdout == ""
 
 
+def test_a_mistyped_repository_is_told_and_a_uri_names_one(lakegc):
+    config = '[server]\nendpoint = "http://127.0.0.1:1"\n[repositories.repo-a]\n'
+    answer = lakegc("mark", "lakefs://rep-a/", config=config)
+    assert answer.exit_code == 2
+    assert "Did you mean repo-a? Else add the line `[repositories.rep-a]`" in answer.stderr
+    assert "is no repository, like my-repo" in lakegc("mark", "lakefs://repo-a/main").stderr
+
+
+@pytest.mark.parametrize("words", [["repo-a"], ["lakefs://repo-a"], ["a", "b", "c"]])
+def test_what_to_explain_is_a_path_or_a_repository_and_an_address(lakegc, words):
+    answer = lakegc("explain", *words)
+    assert answer.exit_code == 2
+    assert "a path alone, as lakefs://REPOSITORY/REF/PATH" in " ".join(answer.stderr.split())
+
+
 def test_a_settings_file_that_does_not_exist_is_named(lakegc):
     answer = lakegc("mark", "--config", "nowhere.toml")
     assert answer.exit_code == 2

@@ -162,5 +162,7 @@ def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, m
     assert place.repository.get("main", "logs/young") == b"logs/young"
     told = place.lakegc("explain", place.name, f"lakefs://{place.name}/main/logs/old")
     assert told.exit_code == 0, told.output
+    alone = place.lakegc("explain", f"lakefs://{place.name}/main/logs/old")
+    assert alone.stdout == told.stdout, "a whole path names the repository"
     assert "deleted: run" in told.stdout
     assert "logs/old, committed on main: policy rule 1: all, 14 days" in told.stdout

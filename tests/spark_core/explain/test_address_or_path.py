@@ -11,7 +11,7 @@ import pytest
 from spark_core.errors import AddressError, NotFoundError
 from spark_core.explain import addresses_of, deleted_addresses, not_on_record
 from spark_core.lakefs.answer_types import EntriesPage
-from spark_core.model import RunKey
+from spark_core.model import Branch, RunKey
 from spark_core.records import tables
 from tests.support.written_run import NOW, OLD, Written, written_run
 
@@ -23,9 +23,17 @@ class Server(SimpleNamespace):
 
     url = "http://127.0.0.1:9"
 
-    def list_entries(self, _repository, _ref, *, after):
+    def list_entries(self, _repository, ref, *, after):
         assert after
+        if ref not in {"main", "feature-1"}:
+            raise NotFoundError("HTTP 404", "Look.")
         return EntriesPage(tuple(self.entries.items()), has_more=False)
+
+    def branches(self, _repository):
+        return [Branch("main", "c"), Branch("feature-1", "c")]
+
+    def tags(self, _repository):
+        return []
 
 
 @pytest.fixture
@@ -160,3 +168,11 @@ def test_a_folder_tells_of_what_no_path_on_record_leads_to(run):
         deleted_addresses(then, "lakefs://repo/main/never/")
     known = swept(run, 2, {"data/s/a": ("tables/one", 0)})
     assert not_on_record(known, folder) == ""
+
+
+def test_a_mistyped_branch_is_told(run):
+    with pytest.raises(NotFoundError, match="repo has no branch, tag or commit mian") as raised:
+        addresses_of(run, "lakefs://repo/mian/tables/one")
+    assert raised.value.next_step == "Did you mean main?"
+    with pytest.raises(NotFoundError, match="`lakectl branch list lakefs://repo`"):
+        addresses_of(run, "lakefs://repo/zzz/tables/one")
