@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
+from lakegc_dagster.cli.groups import Commands
 
 if TYPE_CHECKING:
     from spark_core.holds import Kind
@@ -21,7 +22,7 @@ _repository = click.argument("repository", type=RepositoryType())
 _name = click.argument("name")
 
 
-@click.group()
+@click.group(cls=Commands)
 def hold() -> None:
     """Add, show or remove holds: they keep objects, paths, commits, branches or tags.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakegc_dagster.cli.common import read_settings, unforeseen
 from lakegc_dagster.cli.ended import Ended, closing_table
 from lakegc_dagster.cli.metrics import publish_metrics
+from lakegc_dagster.cli.night_document import show_document
 from lakegc_dagster.cli.notify import tell_of_failure, tell_of_night
 from lakegc_dagster.cli.shown_report import show_refused, show_report
 from lakegc_dagster.foreign_errors import in_a_sentence
@@ -78,6 +79,7 @@ def launch_each(
     *,
     is_known: bool = False,
     changed: Mapping[str, object] | None = None,
+    as_json: bool = False,
     **asked: Any,
 ) -> int:
     """Run a job of each repository, and show how each ended.
@@ -89,6 +91,7 @@ def launch_each(
         job: Chooses the job of a repository.
         is_known: Whether the run must be there already.
         changed: Settings of each repository that are others for this command.
+        as_json: Print one JSON object; what people read goes to standard error.
         **asked: More words for `launch`.
 
     Returns:
@@ -101,6 +104,7 @@ def launch_each(
     from spark_core.settings.environment import require_spark
 
     with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(sys.stderr) if as_json else nullcontext())
         settings = read_settings(config, stack)
         chosen = chosen_repositories(settings, repositories)
         # All names are checked before the first run starts, so a typo is not found only after an
@@ -118,6 +122,8 @@ def launch_each(
         night = _Night(settings, key or new_run_key(settings.dagster_home), jobs, asked)
         found = [_step_by_step(night, *chosen)] if len(chosen) == 1 else _several(night)
         publish_metrics(settings)
+    if as_json:
+        show_document(found)
     return max(each.exit_code for each in found)
 
 

@@ -29,6 +29,7 @@ from lakegc_dagster.cli.confirm import confirm
 from lakegc_dagster.cli.doctor import doctor
 from lakegc_dagster.cli.erase import erase
 from lakegc_dagster.cli.explain import explain
+from lakegc_dagster.cli.groups import Lakegc
 from lakegc_dagster.cli.holds import hold
 from lakegc_dagster.cli.launching import launch_each
 from lakegc_dagster.cli.metrics import metrics
@@ -43,7 +44,6 @@ from lakegc_dagster.cli.what_if import what_if
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core import __version__
 from spark_core.errors import SettingsError
-from spark_core.plain_text import visible
 
 # The objects of imported libraries stay. With Python's default of 700, a quarter of their import
 # time goes to the garbage collector.
@@ -55,22 +55,8 @@ if TYPE_CHECKING:
     from spark_core.settings import Settings
 
 
-class _Commands(click.Group):
-    """Refuses words that are no text before any command sees them."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an argument with bytes that are not UTF-8, which Python reads as half letters."""
-        for given in args:
-            if any("\ud800" <= letter <= "\udfff" for letter in given):
-                raise click.UsageError(
-                    f"{visible(given)} is not text in UTF-8. Nothing was done; write it in UTF-8.",
-                    ctx,
-                )
-        return super().parse_args(ctx, args)
-
-
 @click.group(
-    cls=_Commands,
+    cls=Lakegc,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="lakegc")
@@ -195,6 +181,13 @@ _key = click.option(
 )
 
 
+_json = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object; the rest goes to standard error.",
+)
+
 _launching = partial(
     command_body,
     verbose="Show every step of several repositories, one after the other, and Spark's own lines.",
@@ -210,6 +203,7 @@ _full = click.option(
 @_key
 @_full
 @take_over_option
+@_json
 @_launching
 def run(
     config: Path | None,
@@ -218,6 +212,7 @@ def run(
     take_over: RunKey | None,
     *,
     full: bool,
+    as_json: bool,
 ) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
 
@@ -237,14 +232,19 @@ def run(
     def job(settings: Settings, repository_id: str) -> JobName:
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
-    return launch_each(config, repositories, key, job, take_over=take_over, full=full)
+    return launch_each(
+        config, repositories, key, job, take_over=take_over, full=full, as_json=as_json
+    )
 
 
 @main.command()
 @_repositories
 @_key
+@_json
 @_launching
-def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
+def expire(
+    config: Path | None, repositories: Sequence[str], key: RunKey | None, *, as_json: bool
+) -> int:
     """Mark what retention policies name, and sweep only that if the mode is `sweep`.
 
     What nothing reaches stays for `lakegc run`. The settings of each repository must say `policies
@@ -267,7 +267,9 @@ def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None)
         sweeps = own.mode == "sweep" and own.policies == "sweep"
         return "mark_and_sweep" if sweeps else "mark"
 
-    return launch_each(config, repositories, key, job, changed={"collects": "policies"})
+    return launch_each(
+        config, repositories, key, job, changed={"collects": "policies"}, as_json=as_json
+    )
 
 
 _reference_mark = click.option(
@@ -282,6 +284,7 @@ _reference_mark = click.option(
 @_key
 @_full
 @_reference_mark
+@_json
 @_launching
 def mark(
     config: Path | None,
@@ -290,6 +293,7 @@ def mark(
     reference_mark: str | None,
     *,
     full: bool,
+    as_json: bool,
 ) -> int:
     """Find the objects that may go and say why; deletes nothing, whatever the mode.
 
@@ -315,6 +319,7 @@ def mark(
         lambda _settings, _repository_id: "mark",
         reference_mark=reference_mark,
         full=full,
+        as_json=as_json,
     )
 
 
@@ -329,6 +334,7 @@ def mark(
 )
 @_reference_mark
 @take_over_option
+@_json
 @command_body
 def sweep(
     config: Path | None,
@@ -336,6 +342,8 @@ def sweep(
     key: RunKey | None,
     reference_mark: str | None,
     take_over: RunKey | None,
+    *,
+    as_json: bool,
 ) -> int:
     """Delete the objects of an earlier mark, if its verdict allows it and the mode is `sweep`.
 
@@ -359,6 +367,7 @@ def sweep(
             lambda _settings, _repository_id: "mark_and_sweep",
             reference_mark=reference_mark,
             take_over=take_over,
+            as_json=as_json,
         )
     if key is None:
         raise SettingsError(
@@ -373,6 +382,7 @@ def sweep(
         lambda _settings, _repository_id: "sweep",
         take_over=take_over,
         is_known=True,
+        as_json=as_json,
     )
 
 

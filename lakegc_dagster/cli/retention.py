@@ -11,6 +11,7 @@ import click
 
 from lakegc_dagster.cli.branches import branches
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.groups import Commands
 from lakegc_dagster.cli.holds import open_now, who
 from lakegc_dagster.cli.removal import (
     retention_confirm,
@@ -44,7 +45,7 @@ _file = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def retention() -> None:
     """Set, show or end a repository's object retention policy: what expires by branch and path.
 

@@ -13,6 +13,7 @@ import click
 
 from lakegc_dagster.cli import rules_document, rules_plan
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
+from lakegc_dagster.cli.groups import Commands
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ branch_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def rules() -> None:
     """Show or change a repository's garbage-collection rules on the server.
 

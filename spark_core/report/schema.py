@@ -6,11 +6,41 @@ import inspect
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from spark_core.report import values
 
 FILE = Path(__file__).parents[2] / "docs" / "report.schema.json"
+
+
+def described(root: type, module: ModuleType) -> dict[str, Any]:
+    """Return the schema of a dataclass, with the words of the docstrings.
+
+    Args:
+        root: The class.
+        module: Where it is, and the classes of its values.
+    """
+    from pydantic import TypeAdapter
+
+    found = TypeAdapter(root).json_schema(mode="serialization")
+    for name, each in {root.__name__: found, **found["$defs"]}.items():
+        documented = getattr(module, name)
+        words = inspect.getdoc(documented) or ""
+        each["description"] = words.partition("\n\n")[0]
+        of = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", words, re.MULTILINE))
+        for field, inner in each["properties"].items():
+            inner["description"] = " ".join(of[field].split())
+    return found
+
+
+def titled(title: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema as a document of its own."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **{key: value for key, value in found.items() if key != "title"},
+    }
 
 
 def schema() -> dict[str, Any]:
@@ -19,24 +49,11 @@ def schema() -> dict[str, Any]:
     Keys that a later lakegc adds are allowed. Those that an earlier one did not write are not
     required.
     """
-    from pydantic import TypeAdapter
-
-    found = TypeAdapter(values.Report).json_schema(mode="serialization")
-    for name, each in {"Report": found, **found["$defs"]}.items():
-        documented = getattr(values, name)
-        words = inspect.getdoc(documented) or ""
-        each["description"] = words.partition("\n\n")[0]
-        of = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", words, re.MULTILINE))
-        for field, inner in each["properties"].items():
-            inner["description"] = " ".join(of[field].split())
+    found = described(values.Report, values)
     formats = {"const": values.Report.FORMAT, "description": "Format of the document."}
     found["properties"] = {"format": formats, **found["properties"]}
     found["required"] = ["format", *found["required"]]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Report of a lakegc run",
-        **{key: value for key, value in found.items() if key != "title"},
-    }
+    return titled("Report of a lakegc run", found)
 
 
 def written() -> str:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.common import INTERRUPTED_WORDS, unforeseen
 from lakegc_dagster.cli.doctor import _collapsed
+from lakegc_dagster.cli.groups import TASKS
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.cli.restore import _causes
 from spark_core.doctor import Finding
@@ -60,6 +61,17 @@ def test_every_command_explains_itself_with_examples(lakegc, command):
     assert answer.exit_code == 0
     assert "Example" in answer.output
     assert f"lakegc {' '.join(command)}" in answer.output
+
+
+@pytest.mark.parametrize("group", [(), ("rules",), ("hold",), ("retention",)])
+def test_help_of_a_group_cuts_no_sentence(lakegc, group):
+    answer = lakegc(*group, "--help")
+    assert "..." not in answer.output.partition("Options:")[2]
+
+
+def test_every_command_has_its_task():
+    named = [name for names in TASKS.values() for name in names]
+    assert sorted(named) == sorted(main.commands)
 
 
 def test_all_commands_of_the_design_are_there():

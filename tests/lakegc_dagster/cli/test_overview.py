@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 
+from lakegc_dagster.cli import night_document
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from tests.lakegc_dagster.conftest import instance_in_memory
@@ -211,6 +213,28 @@ def test_one_that_matches_nothing_of_them_starts_nothing(place, command):
 
 
 # Those below add runs.
+
+
+def test_json_is_one_document_that_keeps_to_its_schema(place):
+    answer = place.lakegc("mark", "--json")
+    assert answer.exit_code == 3, answer.output
+    document = json.loads(answer.stdout)
+    schema = json.loads(night_document.FILE.read_text())
+    assert list(Draft202012Validator(schema).iter_errors(document)) == []
+    assert document["exit_code"] == 3
+    found = {each["repository"]: each for each in document["repositories"]}
+    assert (found["team-b"]["outcome"], found["team-b"]["problem"]) == ("marked", None)
+    assert found["team-a"]["refused_by"] == ["expired_share_is_plausible"]
+    assert found["team-a"]["problem"]["kind"] == "VerdictError"
+    assert found["team-a"]["next_step"].startswith("lakegc confirm team-a ")
+    assert "All 2 repositories" in answer.stderr
+    one = json.loads(place.lakegc("mark", "team-b", "--json").stdout)
+    assert list(Draft202012Validator(schema).iter_errors(one)) == []
+
+
+def test_the_documented_schema_of_a_run_is_that_of_the_code():
+    """After a change: `python -m lakegc_dagster.cli.night_document`."""
+    assert night_document.FILE.read_text() == night_document.written()
 
 
 def test_verbose_shows_every_step_and_report_one_after_the_other(place):
