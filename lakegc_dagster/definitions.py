@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster.asset_checks import build_checks
+from lakegc_dagster.assets import ALL_ASSETS
+from lakegc_dagster.assets.of_repositories import build_assets_of_repositories
 from lakegc_dagster.assets.repositories import build_repositories
-from lakegc_dagster.freshness import assets_with_freshness
 from lakegc_dagster.io_managers import build_table_io_manager
 from lakegc_dagster.jobs import build_jobs
+from lakegc_dagster.known_repositories import known_repositories
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.notices.sensors import build_notify_sensors
 from lakegc_dagster.pipes.launched import STEP, build_launched
@@ -71,13 +73,16 @@ def build_defs(
     )
     resources = build_resources(Wiring(settings, names=names), s3, azure)
     resources["tables"] = build_table_io_manager(names)
-    assets: Sequence[dg.AssetsDefinition] = assets_with_freshness(settings, names)
+    assets: Sequence[dg.AssetsDefinition] = [asset.make(names) for asset in ALL_ASSETS]
+    of_repositories, due = build_assets_of_repositories(
+        settings, known_repositories(settings, names), names
+    )
     checks = build_checks(names)
     if settings is not None and launcher is not None:
         *of_a_run, asked = assets
         assets, checks = [build_launched(settings, names, of_a_run, launcher), asked], []
     return dg.Definitions(
-        assets=[*assets, *overview],
+        assets=[*assets, *overview, *of_repositories],
         asset_checks=checks,
         jobs=[*jobs.values(), *request_jobs],
         schedules=[*schedules, *overview_schedules],
@@ -85,6 +90,7 @@ def build_defs(
             *build_sensors(settings, names),
             *build_notify_sensors(settings, names),
             *request_sensors,
+            *due,
         ],
         resources={names.named(key): resource for key, resource in resources.items()},
         executor=executor,

@@ -28,10 +28,16 @@ from spark_core.records.manifest import Manifest
 
 if TYPE_CHECKING:
     from spark_core.checks import CheckResult
+    from spark_core.model import RunKey
     from spark_core.report import Group, Kind, Report
     from spark_core.report.status import RepositoryStatus
     from spark_core.report.what_if import WhatIfCurve
 
+# What the asset of a repository shows of its newest run, beside the headlines.
+_OF_A_RUN = (
+    "page", "objects_that_may_go", "bytes_that_may_go", "share_of_bytes", "objects_deleted",
+    "bytes_deleted",
+)  # fmt: skip
 # What Markdown would take for its own.
 _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
 # Characters of a value that a window of 1,280 pixels shows beside its key and time; the table
@@ -65,6 +71,28 @@ def of_verdict(report: Report | None, price: Price | None, page: Mapping[str, st
 def of_house_keeping(words: str) -> Metadata:
     """Say what house-keeping did, each thing on a line."""
     return {"headline": _words(*map(_sentence, words.split("; ")))}
+
+
+def of_a_run(key: RunKey, verdict: Metadata, report: Metadata) -> Metadata:
+    """Say of a run that did its work what its repository is asked for.
+
+    Args:
+        key: Its run key.
+        verdict: What its verdict says; empty if it made none.
+        report: What its sweep says; empty if it swept nothing.
+    """
+    said = [str(each["headline"].value) for each in (report, verdict) if "headline" in each]
+    shown = {
+        name: value
+        for each in (verdict, report)
+        for name, value in each.items()
+        if name in _OF_A_RUN
+    }
+    return {
+        "headline": dg.MetadataValue.md("  \n".join(said)),
+        "run": dg.MetadataValue.text(str(key)),
+        **shown,
+    }
 
 
 def of_not_swept(why: str) -> Metadata:

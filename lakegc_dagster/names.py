@@ -59,6 +59,10 @@ class Names:
         """Return the key of an asset."""
         return dg.AssetKey([*filter(None, [self.key_prefix]), asset])
 
+    def of_repository(self, repository_id: str) -> dg.AssetKey:
+        """Return the key of the asset of a repository."""
+        return dg.AssetKey([*filter(None, [self.key_prefix]), "repositories", repository_id])
+
     def op(self, asset: str) -> str:
         """Return the name of an asset's op, under which a run config has what it is asked."""
         return self.key(asset).to_python_identifier()

@@ -59,15 +59,10 @@ _REPOSITORY = "__repository__"
 _LABEL = ".dagster/repository"
 _SENSOR = "dagster/sensor_name"
 _BACKFILL = "dagster/backfill"
-_STARTED_BY_DAGSTER = frozenset(
-    {
-        "dagster/schedule_name",
-        _SENSOR,
-        _BACKFILL,
-        "dagster/auto_materialize",
-        "dagster/from_automation_condition",
-    }
+_BY_A_CONDITION = frozenset(
+    {"dagster/auto_materialize", "dagster/auto_observe", "dagster/from_automation_condition"}
 )
+_STARTED_BY_DAGSTER = _BY_A_CONDITION | {"dagster/schedule_name", _SENSOR, _BACKFILL}
 
 _SHARING, _SHARED = Lock(), list[Sequence[logging.Handler]]()
 
@@ -89,6 +84,11 @@ def started_by_a_person(tags: Mapping[str, str], requests: str = REQUESTED_RUNS)
 def is_of_a_backfill(tags: Mapping[str, str]) -> bool:
     """Say whether a run is one of a backfill, by its tags."""
     return _BACKFILL in tags
+
+
+def is_asked_by_a_condition(tags: Mapping[str, str]) -> bool:
+    """Say whether an automation condition started a run, by its tags."""
+    return bool(_BY_A_CONDITION & tags.keys())
 
 
 @contextmanager

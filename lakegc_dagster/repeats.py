@@ -36,8 +36,16 @@ def repeated_assets(
 
 def made_assets(context: AssetExecutionContext) -> list[str]:
     """Return the names of the assets that this Dagster run has made by itself."""
-    found = (each for each in _materialized(context) if REPEATED not in each.metadata)
-    return sorted({asset_name(each.asset_key) for each in found})
+    return sorted(made_metadata(context))
+
+
+def made_metadata(context: AssetExecutionContext) -> dict[str, Metadata]:
+    """Return what this Dagster run has said of each asset that it has made by itself."""
+    return {
+        asset_name(each.asset_key): dict(each.metadata)
+        for each in _materialized(context)
+        if REPEATED not in each.metadata
+    }
 
 
 def is_at_rest(context: AssetExecutionContext) -> bool:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from lakegc_dagster.known_repositories import remember_repositories
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import repositories_of, runs_of
 from lakegc_dagster.schedules import time_windows
@@ -67,8 +68,11 @@ def build_sensors(settings: Settings | None, names: Names = OWN) -> Sequence[dg.
     def configured_repositories(
         context: dg.SensorEvaluationContext,
     ) -> dg.SensorResult | dg.SkipReason:
+        collected = collected_repositories(settings)
+        if settings.repository_patterns and remember_repositories(settings, names, collected):
+            context.log.info("Reload the definitions to see the assets of all repositories.")
         new = new_partitions(
-            collected_repositories(settings),
+            collected,
             context.instance.get_dynamic_partitions(names.named("repository")),
             context.instance.get_dynamic_partitions(names.named("run")),
             latest_night(schedule.cron, schedule.timezone, datetime.now(UTC)),

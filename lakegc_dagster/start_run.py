@@ -27,7 +27,9 @@ from spark_core.settings import Settings
 
 NAME = "start_run"
 NOW = "now"
-_JOB_TAG, _FULL_TAG = "lakegc/job", "lakegc/full"
+_JOB_TAG, _FULL_TAG, _ASKED_TAG = "lakegc/job", "lakegc/full", "lakegc/asked"
+# The sensor that makes what a run asked for; a project may have several collectors.
+_BY_TAG = "lakegc/asked_of"
 
 
 class Work(Enum):
@@ -86,18 +88,7 @@ def build_start_run(
         "whether the mark is there, whether the work was done.",
     )
     def check_request(context: dg.OpExecutionContext, config: RequestConfig) -> None:
-        with raising_failures(lambda _error: None), phase(NOTHING_STARTED):
-            run = checked(settings, config)
-        context.instance.add_run_tags(
-            context.run_id,
-            {
-                **run.tags,
-                _JOB_TAG: config.job.value,
-                "lakegc/asked": config.run,
-                **({_FULL_TAG: "true"} if config.full else {}),
-            },
-        )
-        context.log.info("%s of %s starts under run key %s", config.job.value, *run.name.split("|"))
+        ask(context, settings, config, names)
 
     @dg.job(
         name=names.named(NAME),
@@ -111,14 +102,16 @@ def build_start_run(
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS,
         name=names.named(REQUESTED_RUNS),
-        monitored_jobs=[start_run],
         request_jobs=[jobs[work.value] for work in Work],
         minimum_interval_seconds=5,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Makes the run that a person asked for with the job {names.named(NAME)}.",
     )
-    def requested_runs(context: dg.RunStatusSensorContext) -> dg.RunRequest:
+    def requested_runs(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
         tags = context.dagster_run.tags
+        # The request is a run of the job, or of the asset of a repository whose condition holds.
+        if tags.get(_BY_TAG) != names.named(REQUESTED_RUNS):
+            return dg.SkipReason("the run asked for none")
         repository_id, key = tags["lakegc/repository"], RunKey.parse(tags["lakegc/run"])
         add_partitions(context.instance, [repository_id], [key], names)
         return dg.RunRequest(
@@ -130,6 +123,33 @@ def build_start_run(
         )
 
     return [start_run], [requested_runs]
+
+
+def ask(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    settings: Settings,
+    config: RequestConfig,
+    names: Names,
+) -> WantedRun:
+    """Check a request, and let the sensor make its run once the step's run has ended well.
+
+    Args:
+        context: The step that asks.
+        settings: The settings.
+        config: The request.
+        names: Those of the collector that is asked.
+
+    Raises:
+        Failure: If the request is wrong.
+    """
+    with raising_failures(lambda _error: None), phase(NOTHING_STARTED):
+        run = checked(settings, config)
+    full = {_FULL_TAG: "true"} if config.full else {}
+    sensor = names.named(REQUESTED_RUNS)
+    asked = {_JOB_TAG: config.job.value, _ASKED_TAG: config.run, _BY_TAG: sensor, **full}
+    context.instance.add_run_tags(context.run_id, {**run.tags, **asked})
+    context.log.info("%s of %s starts under run key %s", config.job.value, *run.name.split("|"))
+    return run
 
 
 def _asked(tags: Mapping[str, str], names: Names, step: str | None) -> dict[str, Any]:

@@ -30,8 +30,10 @@ SWEEP_ASSETS = [deletion_report]
 UPKEEP_ASSETS = [house_keeping]
 # Made when a person asks.
 ASKED_ASSETS = [what_if]
+ALL_ASSETS = [*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS, *ASKED_ASSETS]
 
 __all__ = [
+    "ALL_ASSETS",
     "ASKED_ASSETS",
     "MARK_ASSETS",
     "SWEEP_ASSETS",

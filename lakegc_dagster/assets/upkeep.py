@@ -9,6 +9,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
+from lakegc_dagster.assets.of_repositories import report_run
 from lakegc_dagster.headlines import of_house_keeping
 from lakegc_dagster.healing import failed_before, heal
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
@@ -50,6 +51,7 @@ def house_keeping(
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
     forget_runs(context.instance, house.pruned.runs, keep, runs.names)
     heal(context, runs.names, failed, left_open=left_open)
+    report_run(context, runs.names)
     worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
     told = above(of_house_keeping(house.words), counters_metadata(house.facts))
     return dg.MaterializeResult(metadata={**told, **worked})

@@ -31,7 +31,7 @@ telemetry:
 nux:
   enabled: false
 freshness:
-  # Shows when the newest mark or sweep is too old.
+  # Shows when the newest run of a repository is too old.
   enabled: true
 concurrency:
   # Each run brings a Spark session of its own. For more at once raise both; \

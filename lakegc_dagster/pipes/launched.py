@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 from lakegc_dagster.asset_checks import as_dagster, build_checks
+from lakegc_dagster.assets.of_repositories import report_run
 from lakegc_dagster.failures import Retries, failure_of, raising_failures, refusal_of
 from lakegc_dagster.headlines import (
     of_house_keeping,
@@ -155,6 +156,7 @@ def results_of(
             forget_runs(context.instance, pruned, kept, names)
             left_open = {RunKey.parse(run) for run in told.get("left_open", ())}
             heal(context, names, failed_before(context), left_open=left_open)
+            report_run(context, names)
 
 
 def require_all_told(asked: Told, messages: Sequence[Told]) -> None:

@@ -123,8 +123,3 @@ def test_the_sensor_adds_what_the_patterns_match_as_partitions(monkeypatch):
     with dg.DagsterInstance.ephemeral() as instance:
         asked = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
     assert set(asked.dynamic_partitions_requests[0].partition_keys) == {"team-a", "other", "team-b"}
-
-
-def test_a_pattern_in_mode_sweep_gives_the_report_a_freshness_policy():
-    assets = build_defs(settings(**{"team-*": {"mode": "sweep"}})).resolve_asset_graph()
-    assert assets.get(dg.AssetKey("deletion_report")).freshness_policy is not None

@@ -168,7 +168,7 @@ def test_definitions_of_a_user_with_an_executor_and_a_store_of_their_own_take_a_
     )
     merged = dg.Definitions.merge(theirs, build_defs(SETTINGS, s3=s3, executor=None))
     dg.Definitions.validate_loadable(merged)
-    assert len(merged.resolve_all_asset_specs()) == 12
+    assert len(merged.resolve_all_asset_specs()) == 13
     for name in JOBS:
         assert merged.resolve_job_def(name).executor_def.name == "in_process"
     assert merged.resolve_job_def("nightly_backup").executor_def.name == "multiprocess"

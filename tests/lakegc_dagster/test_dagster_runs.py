@@ -79,7 +79,7 @@ def _who_worked(result):
             "who_worked"
         ].value
         for event in result.all_events
-        if event.is_step_materialization
+        if event.is_step_materialization and len(event.asset_key.path) == 1
     }
 
 

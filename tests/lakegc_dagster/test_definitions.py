@@ -133,7 +133,7 @@ def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
         '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n[schedule]\nrun = true\n'
     )
     loaded = load_in_a_process_of_its_own(tmp_path)
-    assert "LOADED 11" in loaded.stdout, loaded.stdout + loaded.stderr
+    assert "LOADED 12" in loaded.stdout, loaded.stdout + loaded.stderr
 
 
 def test_wrong_settings_are_the_error_that_dagster_shows(tmp_path):
@@ -151,6 +151,7 @@ def test_the_assets_have_the_names_of_the_design_in_its_order():
         "deletion_report": {"verdict"},
         "house_keeping": {"verdict", "deletion_report"},
         "repositories": {"verdict", "house_keeping"},
+        "repositories/one": {"verdict"},
         "what_if": {"verdict"},
     }
     assert {key.to_user_string() for key in graph().get_all_asset_keys()} == set(upstream)
@@ -158,7 +159,7 @@ def test_the_assets_have_the_names_of_the_design_in_its_order():
         # What a table names in its manifest is what Dagster knows as upstream; the verdict names
         # all five.
         assert {
-            key.to_user_string() for key in graph().get(dg.AssetKey(name)).parent_keys
+            key.to_user_string() for key in graph().get(dg.AssetKey(name.split("/"))).parent_keys
         } == parents
 
 
@@ -167,12 +168,13 @@ def test_every_asset_is_partitioned_and_described_and_tables_are_shown_as_spark(
         "deletion_report": "sweep",
         "house_keeping": "upkeep",
         "repositories": "overview",
+        "repositories/one": "repositories",
         "what_if": "overview",
     }
     deletes = {"deletion_report": "objects", "house_keeping": "old_tables"}
     for spec in build_defs(SETTINGS).resolve_all_asset_specs():
         name = spec.key.to_user_string()
-        if name == "repositories":
+        if name.startswith("repositories"):
             assert spec.partitions_def is None
         else:
             dimensions = spec.partitions_def.partitions_defs

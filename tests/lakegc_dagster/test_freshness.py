@@ -39,15 +39,14 @@ def test_the_longest_pause_of_a_schedule_is_found_although_its_ticks_are_not_ali
     assert longest_pause(ScheduleSettings(cron=cron)) == timedelta(hours=hours)
 
 
-def test_a_mark_is_late_after_half_a_pause_too_many_and_has_stopped_after_a_whole_one():
-    policy = policies(settings(schedule={"cron": "0 2 * * 1-5"}))["expired_addresses"]
+def test_a_repository_is_late_after_half_a_pause_too_many_and_has_stopped_after_a_whole_one():
+    policy = policies(settings(schedule={"cron": "0 2 * * 1-5"}))["repositories/one"]
     assert policy == dg.FreshnessPolicy.time_window(
         fail_window=timedelta(days=6), warn_window=timedelta(hours=108)
     )
 
 
-def test_a_report_of_a_sweep_is_waited_for_only_where_a_repository_is_swept():
-    assert set(policies(settings())) == {"expired_addresses"}
-    assert set(policies(None)) == {"expired_addresses"}
-    swept = settings(repositories={"one": {}, "two": {"mode": "sweep"}})
-    assert set(policies(swept)) == {"expired_addresses", "deletion_report"}
+def test_each_repository_has_a_policy_of_its_own_and_nothing_else_has_one():
+    assert policies(None) == {}
+    two = settings(repositories={"one": {}, "two": {"mode": "sweep"}})
+    assert set(policies(two)) == {"repositories/one", "repositories/two"}
