@@ -9,6 +9,7 @@ import dagster as dg
 from lakegc_dagster.known_repositories import remember_repositories
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import repositories_of, runs_of
+from lakegc_dagster.pool_limit import limit_pool
 from lakegc_dagster.schedules import time_windows
 from spark_core.model import RunKey
 from spark_core.settings import Settings
@@ -63,11 +64,14 @@ def build_sensors(settings: Settings | None, names: Names = OWN) -> Sequence[dg.
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Lets Dagster know each repository of the settings and the night's run key, "
-        "as partitions.",
+        "as partitions, and gives the pool of the runs its limit.",
     )
     def configured_repositories(
         context: dg.SensorEvaluationContext,
     ) -> dg.SensorResult | dg.SkipReason:
+        told = limit_pool(context.instance, names.pool)
+        if told is not None:
+            context.log.info(told)
         collected = collected_repositories(settings)
         if settings.repository_patterns and remember_repositories(settings, names, collected):
             context.log.info("Reload the definitions to see the assets of all repositories.")

@@ -15,7 +15,9 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.failures import RETRIES, RETRY_AFTER, may_pass, refusal_of
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
+from lakegc_dagster.names import POOL
 from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.pool_limit import limit_pool
 from lakegc_dagster.private_doors import as_runs_of, share_log_handlers
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
@@ -203,6 +205,7 @@ def launch(
     asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full}
     with open_instance(settings.dagster_home) as instance:
         share_log_handlers(instance)
+        limit_pool(instance, POOL)
         add_partitions(instance, [repository_id], [key])
         origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)
         result = definition.execute_in_process(

@@ -251,14 +251,21 @@ def sensors(made):
 
 
 def test_without_anybody_to_tell_there_are_no_sensors():
-    assert set(sensors(settings())) == {"configured_repositories", "requested_runs"}
+    assert set(sensors(settings())) == {
+        "configured_repositories",
+        "due_repositories",
+        "requested_runs",
+    }
     on = sensors(settings(webhook_env="HOOK"))
     assert set(on) == {
+        "due_repositories",
         "configured_repositories",
         "requested_runs",
         "tell_of_failed_and_refused_runs",
         "tell_of_overdue_and_waiting_repositories",
     }
+    # It takes the place of a schedule, and so somebody switches it on.
+    assert on.pop("due_repositories").default_status is dg.DefaultSensorStatus.STOPPED
     assert {each.default_status for each in on.values()} == {dg.DefaultSensorStatus.RUNNING}
 
 
