@@ -50,6 +50,7 @@ def table_metadata(spec: TableSpec) -> Metadata:
         "dagster/column_schema": dg.MetadataValue.table_schema(
             table_schema(spec.schema, COLUMNS[spec.name])
         ),
+        "dagster/table_name": dg.MetadataValue.text(f"lakegc.{spec.name}"),
         "folder": dg.MetadataValue.text(f"{ROOT}{spec.folder}/run_id=<run>/"),
     }
 
@@ -68,6 +69,7 @@ def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
         "seconds": dg.MetadataValue.float(round(seconds, 3)),
         "parts": dg.MetadataValue.int(len(manifest.parts)),
         "path": dg.MetadataValue.path(place),
+        "dagster/uri": dg.MetadataValue.text(place),
         "manifest_sha256": dg.MetadataValue.text(manifest.sha256),
         **counters_metadata({**manifest.facts, ENCLOSED: ""}),
     }
@@ -94,7 +96,9 @@ def page_metadata(facts: Mapping[str, str]) -> Metadata:
     """
     shown: Metadata = {name: dg.MetadataValue.text(words) for name, words in facts.items()}
     if "page" in facts:
-        shown["page"] = dg.MetadataValue.path(facts["page"])
+        page = facts["page"]
+        is_link = page.startswith(("http://", "https://"))
+        shown["page"] = dg.MetadataValue.url(page) if is_link else dg.MetadataValue.path(page)
     return shown
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -53,7 +54,7 @@ def declared(
         lambda names: dg.asset(
             **_common(names, name, group, deletes, kinds),
             deps=[names.key(other) for other in after],
-            metadata=metadata,
+            metadata={**(metadata or {}), **code_of(function)},
         )(with_runs(names, function)),
     )
 
@@ -83,7 +84,7 @@ def table_asset(
         lambda names: dg.asset(
             **_common(names, spec.name, group, deletes, ("spark", "parquet", *kinds)),
             io_manager_key=names.named("tables"),
-            metadata=table_metadata(spec),
+            metadata={**table_metadata(spec), **code_of(function)},
             ins={parent: dg.AssetIn(names.key(parent)) for parent in parents},
             deps=[names.key(other) for other in after],
         )(with_runs(names, function)),
@@ -103,6 +104,18 @@ def _common(
         "tags": {"lakegc/deletes": deletes},
         "required_resource_keys": {names.named("runs")},
     }
+
+
+def code_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the metadata that leads from an asset to the code that makes it."""
+    with warnings.catch_warnings():
+        # A beta of Dagster's; what it shows is only a link.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        place = dg.LocalFileCodeReference(
+            file_path=function.__code__.co_filename, line_number=function.__code__.co_firstlineno
+        )
+        found = dg.CodeReferencesMetadataValue(code_references=[place])
+    return {"dagster/code_references": found}
 
 
 def with_runs(names: Names, function: Callable[..., Any]) -> Callable[..., Any]:

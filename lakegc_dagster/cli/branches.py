@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lakegc_dagster.account import who
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body
-from lakegc_dagster.cli.holds import open_now, who
+from lakegc_dagster.cli.holds import open_now
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:

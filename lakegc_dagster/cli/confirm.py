@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lakegc_dagster.account import who
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 
 if TYPE_CHECKING:
@@ -54,24 +53,15 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
         settings = read_settings(config, stack)
         run = open_known(settings, repository, key)
         if check == policies.CHECK:
-            policy = policies.confirm_marked(run, who=_who())
+            policy = policies.confirm_marked(run, who=who())
             found = f"version {policy.number} of the retention policy, digest "
             found += policy.policy_digest
-            who, following = policy.who, f"lakegc mark {repository}"
+            confirmer, following = policy.who, f"lakegc mark {repository}"
         else:
-            confirmed = verdict.confirm(run, check, who=_who())
-            who, found = confirmed.who, confirmed.found
+            confirmed = verdict.confirm(run, check, who=who())
+            confirmer, found = confirmed.who, confirmed.found
             following = f"lakegc sweep {repository} --run {key}"
-        shown.print(f"confirmed by {who}: {found}", markup=False, soft_wrap=True)
+        shown.print(f"confirmed by {confirmer}: {found}", markup=False, soft_wrap=True)
         named = "" if settings.file is None else f" --config {settings.file}"
         shown.print(f"next     {following}{named}", markup=False, soft_wrap=True)
     return 0
-
-
-def _who() -> str:
-    """Return account and machine; in a container the account may have no name."""
-    try:
-        account = getpass.getuser()
-    except (KeyError, OSError):
-        account = "an account without a name"
-    return f"{account}@{socket.gethostname()}"

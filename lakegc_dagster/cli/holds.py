@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from lakegc_dagster.account import who
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
 
@@ -163,16 +161,6 @@ def hold_remove(config: Path | None, repository: str, name: str) -> int:
             soft_wrap=True,
         )
     return 0
-
-
-def who() -> str:
-    """Return account and machine, for the record."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # In a container the user id may have no name.
-        user = f"user {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
 
 
 def open_now(config: Path | None, stack: ExitStack, repository: str) -> Run:

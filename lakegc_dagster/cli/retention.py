@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakegc_dagster.account import who
 from lakegc_dagster.cli.branches import branches
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
-from lakegc_dagster.cli.holds import open_now, who
+from lakegc_dagster.cli.holds import open_now
 from lakegc_dagster.cli.removal import (
     retention_confirm,
     retention_remove,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import dagster as dg
 
+from lakegc_dagster.account import who
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.failures import RETRIES, RETRY_AFTER, may_pass, refusal_of
 from lakegc_dagster.job_names import JobName
@@ -216,6 +217,7 @@ def launch(
                 "lakegc/repository": repository_id,
                 "lakegc/run": str(key),
                 "lakegc/from": "command line",
+                "lakegc/by": who(),
             },
             raise_on_error=False,
             resources=build_resources(wiring),

@@ -14,11 +14,13 @@ from types import FrameType
 
 from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import prepare_home, write_workspace
+from lakegc_dagster.launch.report_pages import PLACE
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.extras import require
 from spark_core.settings import FILE_VARIABLE, Settings
 
 _END_SECONDS = 20
+_PAGES_VARIABLE = "LAKEGC__REPORT__BASE_URL"
 
 
 def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
@@ -53,7 +55,7 @@ def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
         # sandbox stops after the UI.
         process = subprocess.Popen(
             command(workspace, port, host),
-            env=environment(settings, os.environ),
+            env=environment(settings, os.environ, pages=f"http://{_named(host)}:{port}{PLACE}"),
             start_new_session=True,
         )
         if is_ended:
@@ -95,20 +97,36 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def environment(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    settings: Settings, env: Mapping[str, str], *, pages: str | None = None
+) -> dict[str, str]:
     """Return the environment that the UI and the runs it starts see.
 
     Args:
         settings: The settings of the command line; the code location reads the same file.
         env: This process's environment.
+        pages: Where the UI serves report pages; the settings win over it.
     """
     same_file = {} if settings.file is None else {FILE_VARIABLE: str(settings.file)}
+    is_said = pages is None or settings.report.base_url is not None or settings.file is None
     return {
         **env,
         **same_file,
+        **({} if is_said else {_PAGES_VARIABLE: str(pages)}),
         "DAGSTER_HOME": str(settings.dagster_home),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
     }
+
+
+def _named(host: str) -> str:
+    """Name the address of a UI in a link; one that listens everywhere is here, too."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if address.is_unspecified:
+        return "localhost"
+    return f"[{host}]" if address.version == 6 else host
 
 
 def _require_free(port: int, host: str) -> None:

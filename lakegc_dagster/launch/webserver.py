@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakegc_dagster.foreign_errors import in_dagsters_home
+from lakegc_dagster.launch import report_pages
 from lakegc_dagster.launch.request_guard import AskedOfUi, hosts_of, refusal
 from lakegc_dagster.private_doors import DAEMON, serve_pages
 from spark_core.errors import LakegcError
@@ -58,6 +59,10 @@ class GuardedPages:
             headers = {"X-Content-Type-Options": "nosniff"}
             answer = PlainTextResponse(f"lakegc: {refused}\n", 403, headers)
             await answer(scope, receive, send)
+            return
+        if scope["type"] == "http" and report_pages.is_a_report(scope["method"], scope["path"]):
+            page = await report_pages.answer(scope["path"])
+            await page(scope, receive, send)
             return
 
         async def unframed(message: Message) -> None:

@@ -37,7 +37,11 @@ def page_after(run: Run, table: str, facts: Mapping[str, str]) -> Mapping[str, s
 
 
 def page_to_open(run: Run, facts: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the facts of `report.make` with the page where a person opens it."""
+    """Return the facts of `report.make` with the page where a person opens it: a link or a path."""
     if "page" not in facts:
         return facts
-    return {**facts, "page": local_path(run, facts["page"].removeprefix(run.store.root))}
+    key = facts["page"].removeprefix(run.store.root)
+    base = run.environment.pages_url
+    if base is None:
+        return {**facts, "page": local_path(run, key)}
+    return {**facts, "page": f"{base.rstrip('/')}/{run.repository.id}/{key}"}

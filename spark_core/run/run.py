@@ -85,6 +85,7 @@ class Environment:
             elsewhere.
         storages: The storages of a server with several that are not reached by `store_options`, by
             storage id.
+        pages_url: What answers with the pages of runs; None if nothing does.
     """
 
     server: LakeFSServer
@@ -94,6 +95,7 @@ class Environment:
     server_path: str | None = None
     storages: Mapping[str, Storage] = field(default_factory=dict)
     start_spark: Callable[[], None] = lambda: None
+    pages_url: str | None = None
 
     def storage_of(self, repository: Repository) -> Storage:
         """Return how the storage of a repository is reached."""

@@ -21,7 +21,7 @@ from spark_core.run.options_and_defaults import RunOptions
 from spark_core.settings import file as settings_file
 from spark_core.settings import patterns
 from spark_core.settings.login import login
-from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings
+from spark_core.settings.metrics_and_notify import MetricsSettings, NotifySettings, ReportSettings
 from spark_core.settings.sections import (
     DagsterSettings,
     LaunchSettings,
@@ -79,6 +79,7 @@ class Settings(Section):
         schedule: The nightly run.
         metrics: Where runs leave their metrics.
         notify: Who is told of what.
+        report: Where people open the pages of runs.
     """
 
     server: ServerSettings
@@ -94,6 +95,7 @@ class Settings(Section):
     schedule: ScheduleSettings = ScheduleSettings()
     metrics: MetricsSettings = MetricsSettings()
     notify: NotifySettings = NotifySettings()
+    report: ReportSettings = ReportSettings()
 
     _file: Path | None = PrivateAttr(default=None)
     # None means the environment at the time of the question.

@@ -97,6 +97,7 @@ def environment_of(
         start_spark=start_spark,
         server_path=settings.storage.server_path,
         storages=storages_of(settings, store_options),
+        pages_url=settings.report.base_url,
     )
 
 

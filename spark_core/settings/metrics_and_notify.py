@@ -1,4 +1,4 @@
-"""The tables of `lakegc.toml` about who is told: `[metrics]` and `[notify]`."""
+"""The tables of `lakegc.toml` about who is told: `[metrics]`, `[notify]` and `[report]`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,20 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
     return Template(template).substitute(
         {name: json.dumps(value) for name, value in values.items()}
     )
+
+
+class ReportSettings(Section):
+    """The `[report]` table: where people open the pages of runs.
+
+    Attributes:
+        base_url: What answers `BASE_URL/REPOSITORY/KEY` with that key of the repository's storage
+            namespace, such as `https://lakegc.example.com/reports` where `lakegc ui` is behind a
+            proxy. Left out, `lakegc ui` names itself to the runs that it starts.
+    """
+
+    base_url: str | None = None
+
+    _plain = field_validator("base_url")(plain_url)
 
 
 class MetricsSettings(Section):

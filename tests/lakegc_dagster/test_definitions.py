@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from lakegc_dagster import definitions
+from lakegc_dagster.assets import ALL_ASSETS
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.names import POOL
 from lakegc_dagster.partitions import add_partitions, partition_key
@@ -277,3 +278,13 @@ def test_the_project_names_this_code_location_to_dagster_and_to_dg(table, name):
     said = said.get("project", said)
     assert said[name] == definitions.__name__
     assert said["code_location_name"] == "lakegc"
+
+
+def test_each_asset_leads_to_its_code_and_each_table_has_a_name():
+    for asset in ALL_ASSETS:
+        spec = build_defs(SETTINGS).resolve_asset_graph().get(dg.AssetKey(asset.name))
+        (place,) = spec.metadata["dagster/code_references"].code_references
+        lines = Path(place.file_path).read_text().splitlines()[place.line_number - 1 :]
+        assert any(line.startswith(f"def {asset.name}(") for line in lines[:12])
+        if asset.name in tables.SCHEMAS:
+            assert spec.metadata["dagster/table_name"].value == f"lakegc.{asset.name}"

@@ -51,6 +51,7 @@ def test_a_stored_table_shows_rows_bytes_seconds_and_where_it_lies():
         "seconds": 1.5,
         "parts": 2,
         "path": "s3://bucket/ns/_lakefs/",
+        "dagster/uri": "s3://bucket/ns/_lakefs/",
         "manifest_sha256": manifest.sha256,
         "objects": 7,
         "off": False,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakegc_dagster.account import who
 from lakegc_dagster.cli.common import unforeseen
 from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.interrupts import Interrupts
@@ -128,6 +129,7 @@ def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground,
         assert (run.job_name, run.status) == ("mark_and_sweep", dg.DagsterRunStatus.SUCCESS)
         assert run.tags["lakegc/repository"] == ground.repository_id
         assert run.tags["lakegc/run"] == run.tags["dagster/partition/run"] == str(key)
+        assert run.tags["lakegc/by"] == who()
         # The timeline and the job's page show what belongs to the code location.
         origin = run.remote_job_origin
         assert (origin.location_name, origin.job_name) == (CODE_LOCATION, run.job_name)

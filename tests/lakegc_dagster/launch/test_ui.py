@@ -64,6 +64,8 @@ def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_not
         "DAGSTER_HOME": str(tmp_path / "home"),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
     }
+    pages = "http://localhost:3055/reports"
+    assert ui.environment(settings, {}, pages=pages)["LAKEGC__REPORT__BASE_URL"] == pages
 
 
 def test_another_host_is_named_to_the_ui_and_a_taken_port_there_is_named(settings, tmp_path):

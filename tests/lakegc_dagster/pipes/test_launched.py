@@ -35,7 +35,7 @@ VARIES = {
     "dump_made_at",
     "by_age", "clock_skew_seconds", "closed_before", "concluded_at", "cutoff", "digest", "headline",
     "manifest_sha256", "not_now", "page", "path", "read_at", "requests", "seconds",
-    "server_calls_so_far", "server_runs", "size_bytes", "who_worked",
+    "server_calls_so_far", "server_runs", "size_bytes", "uri", "who_worked",
 }  # fmt: skip
 
 
