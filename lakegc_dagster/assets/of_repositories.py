@@ -67,7 +67,7 @@ def _asset(settings: Settings, repository_id: str, names: Names) -> dg.AssetsDef
 
     def ask_for_a_run(context: dg.AssetExecutionContext) -> dg.ObserveResult:
         if not is_asked_by_a_condition(context.run.tags):
-            words = "nothing was started: the job `start_run` starts a run by hand"
+            words = "only a condition asks here: the job `start_run` starts a run by hand"
             return dg.ObserveResult(asset_key=spec.key, metadata={"asked": words})
         swept = settings.repository(repository_id).mode == "sweep"
         job = Work.mark_and_sweep if swept else Work.mark
