@@ -114,11 +114,49 @@ def place_among(numbers: Any, among: Any) -> Any:
     return found
 
 
+class Numbered:
+    """Different hashes and their numbers, which are found by one look each.
+
+    Sorting a million hashes costs several times as much. It takes 16 to 24 bytes for each row.
+
+    Attributes:
+        of_rows: The number of each row's hash, from 0, in the order in which hashes first occur.
+        hashes: The different hashes, by number.
+
+    Examples:
+        >>> numbered = Numbered(np.array([7, -2, 7]))
+        >>> numbered.of_rows.tolist(), numbered.place(np.array([-2, 5])).tolist()
+        ([0, 1, 0], [1, 2])
+    """
+
+    def __init__(self, hashes: Any) -> None:
+        """Number the hashes of some rows.
+
+        Args:
+            hashes: Array of int64.
+        """
+        from spark_core.addresses.hash_loops import number_all
+
+        self._slots = np.zeros(2 ** max(int(2 * hashes.size - 1).bit_length(), 1), np.int32)
+        self.of_rows = np.empty(hashes.size, np.int32)
+        distinct = np.empty(hashes.size, np.int64)
+        self.hashes = distinct[: number_all(hashes, self._slots, distinct, self.of_rows)]
+
+    def place(self, hashes: Any) -> Any:
+        """Return the number of each hash; the count of all numbers for one that has none."""
+        from spark_core.addresses.hash_loops import find_all
+
+        found = np.empty(hashes.size, np.int32)
+        find_all(hashes, self._slots, self.hashes, found)
+        return found
+
+
 def warm_up() -> None:
     """Compile or load the loops before the first task of a process needs them."""
     from spark_core.addresses.name_loops import seconds_of_all
 
     names = pa.array(["data/x"])
+    Numbered(hashed(names).to_numpy()).place(hashed(names).to_numpy())
     Distinct().first(hashed(names), over_bytes(names, seconds_of_all, of_null=-1))
 
 

@@ -36,6 +36,62 @@ def first_of_its_kind(one: Any, other: Any, ones: Any, others: Any, used: Any, f
 
 
 @compiled
+def _slot(number: Any, mask: int) -> Any:
+    # Neighbours share their upper bits, where they are of one bucket.
+    mixed = np.uint64(number) * _P1
+    return np.int64(mixed >> np.uint64(32)) & mask
+
+
+@compiled
+def number_all(hashes: Any, slots: Any, distinct: Any, numbers: Any) -> int:
+    """Give each hash the number of its first occurrence among different ones, and count those.
+
+    A slot holds a number and one more, or nothing; there are a power of two of them.
+    """
+    mask = len(slots) - 1
+    count = 0
+    for row in range(len(hashes)):
+        slot = _slot(hashes[row], mask)
+        while slots[slot] and distinct[slots[slot] - 1] != hashes[row]:
+            slot = (slot + 1) & mask
+        if not slots[slot]:
+            distinct[count] = hashes[row]
+            count += 1
+            slots[slot] = count
+        numbers[row] = slots[slot] - 1
+    return count
+
+
+@compiled
+def find_all(hashes: Any, slots: Any, distinct: Any, numbers: Any) -> None:
+    """Give each hash its number from the slots that `number_all` filled; else their count."""
+    mask = len(slots) - 1
+    for row in range(len(hashes)):
+        slot = _slot(hashes[row], mask)
+        while slots[slot] and distinct[slots[slot] - 1] != hashes[row]:
+            slot = (slot + 1) & mask
+        numbers[row] = slots[slot] - 1 if slots[slot] else len(distinct)
+
+
+@compiled
+def join_sayings(  # noqa: PLR0917 - numba takes arrays by position
+    numbers: Any, bits: Any, sizes: Any, sized: int, differ: int, all_bits: Any, all_sizes: Any
+) -> None:
+    """Join bits and sizes of rows by the numbers of their hashes.
+
+    A row gives a size if it has the bit `sized`; `differ` is set where two rows give two sizes.
+    """
+    for row in range(len(numbers)):
+        number = numbers[row]
+        if bits[row] & sized:
+            if not all_bits[number] & sized:
+                all_sizes[number] = sizes[row]
+            elif all_sizes[number] != sizes[row]:
+                all_bits[number] |= differ
+        all_bits[number] |= bits[row]
+
+
+@compiled
 def _rotated(value: Any, bits: int) -> Any:
     return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
 

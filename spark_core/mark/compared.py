@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import Numbered
 from spark_core.fates.deciding import OF_STANDING
 from spark_core.holds import Holds
 from spark_core.index.entries import IN_DATA
@@ -29,21 +30,20 @@ from spark_core.storage import ObjectStore
 BY_COMMIT, BY_STAGED, LIVE, EXPIRED = 1, 2, 4, 8
 # Bits for what else is known of an object.
 HELD, DUE, UNNAMED = 16, 32, 64
-# What references say of a hash: the bits of all of them together, the least and the largest size
-# that an entry gives (the least is larger where none gives one), and their number.
+# More of what references say: an entry of a retained commit gives a size; two give two.
+SIZED, SIZES_DIFFER = 128, 256
+# What references say of a hash: the bits of all of them together, the size that an entry gives (0
+# where none does), and their number.
 REFERENCES = pa.schema(
     [
         pa.field("address_hash", pa.int64(), nullable=False),
-        pa.field("bits", pa.int32(), nullable=False),
-        pa.field("least_bytes", pa.int64(), nullable=False),
-        pa.field("most_bytes", pa.int64(), nullable=False),
-        pa.field("references", pa.int64(), nullable=False),
+        pa.field("bits", pa.int16(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("references", pa.int32(), nullable=False),
     ]
 )
-_SIZES = np.iinfo(np.int64)
-# Where a listed object is: the task that reads its row again, the part, and the row in it.
+# Where a listed object is: the part, and the row in it.
 PLACE = (
-    pa.field("task", pa.int32(), nullable=False),
     pa.field("part", pa.int32(), nullable=False),
     pa.field("row", pa.int32(), nullable=False),
 )
@@ -68,9 +68,14 @@ _ROWS_OF_A_TASK = 250_000
 
 def listed_of(run: Run, slices: StoredTable, held: Holds) -> AnySource:
     """Return the listed objects, those of table 1: columns of `LISTED`."""
-    parts = slices.manifest.parts
-    tasks = list(enumerate(_together(list(enumerate(parts)))))
+    tasks = _together(list(enumerate(slices.manifest.parts)))
     return Source(LISTED, tasks, slices.manifest.rows, partial(_read_listed, run.store, held))
+
+
+def tasks_of(parts: Sequence[Part]) -> Any:
+    """Return for each part of the listing the number of the task that reads its rows again."""
+    tasks = enumerate(_together(list(enumerate(parts))))
+    return np.array([number for number, task in tasks for _ in task], np.int32)
 
 
 def references_of(run: Run, staged: StoredTable, committed: StoredTable) -> AnySource:
@@ -106,22 +111,26 @@ def _of_taken(batches: Batches) -> Batches:
         kinds, flags, sizes = (
             numbers_of(batch.column(name)) for name in ("kind", "flags", "size_bytes")
         )
-        bits = np.zeros(batch.num_rows, np.int32)
+        bits = np.zeros(batch.num_rows, np.int16)
         for kind, says in _BITS_OF_KINDS.items():
             bits[kinds == kind] = says
         bits[flags & IN_DATA == 0] &= ~LIVE
         # Expired commits have no say in sizes.
-        is_silent = bits & BY_COMMIT == 0
-        yield pa.record_batch(
-            [
-                batch.column("address_hash"),
-                bits,
-                np.where(is_silent, _SIZES.max, sizes),
-                np.where(is_silent, _SIZES.min, sizes),
-                np.ones(batch.num_rows, np.int64),
-            ],
-            schema=REFERENCES,
-        )
+        yield _saying(batch, bits, pa.array(sizes, mask=bits & BY_COMMIT == 0))
+
+
+def _saying(batch: pa.RecordBatch, bits: Any, sizes: pa.Int64Array) -> pa.RecordBatch:
+    """Return a row for each reference, columns of `REFERENCES`; a size is null if none is given."""
+    sized = np.where(sizes.is_valid(), np.int16(SIZED), np.int16(0))
+    return pa.record_batch(
+        [
+            batch.column("address_hash"),
+            bits | sized,
+            sizes.fill_null(0),
+            np.ones(batch.num_rows, np.int32),
+        ],
+        schema=REFERENCES,
+    )
 
 
 def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -138,7 +147,7 @@ def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _read_listed(
-    store: ObjectStore, held: Holds, task: tuple[int, Sequence[tuple[int, Part]]]
+    store: ObjectStore, held: Holds, task: Sequence[tuple[int, Part]]
 ) -> Iterator[pa.RecordBatch]:
     """Read listed objects: columns of `LISTED`."""
     standings, alone = pa.array(rule.STANDINGS), pa.array(OF_STANDING)
@@ -146,7 +155,7 @@ def _read_listed(
     wanted = columns_of(
         schemas.NAMESPACE_SLICES, *address, "address_hash", "size_bytes", "standing"
     )
-    for number, part in task[1]:
+    for number, part in task:
         row = 0
         for batch in reading.read_part(store, wanted, part):
             rows = pa.array(np.arange(row, row + batch.num_rows, dtype=np.int32))
@@ -154,8 +163,7 @@ def _read_listed(
             yield pa.record_batch(
                 [
                     batch.column("address_hash"),
-                    _same(task[0], batch),
-                    _same(number, batch),
+                    pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows),
                     rows,
                     batch.column("size_bytes"),
                     alone.take(pc.index_in(batch.column("standing"), standings)),
@@ -178,29 +186,16 @@ def _read_references(store: ObjectStore, parts: Sequence[tuple[str, Part]]) -> B
     }
     for kind, part in parts:
         for batch in reading.read_part(store, wanted[kind], part):
+            bits = np.full(batch.num_rows, EXPIRED, np.int16)
             sizes = pa.nulls(batch.num_rows, pa.int64())
             if kind == "committed":
-                bits = pc.if_else(batch.column("is_live"), BY_COMMIT | LIVE, BY_COMMIT)
+                is_live = numbers_of(batch.column("is_live"))
+                bits = np.where(is_live, BY_COMMIT | LIVE, BY_COMMIT).astype(np.int16)
                 sizes = batch.column("size_bytes")
             elif kind == "staged":
-                in_data = pc.starts_with(batch.column("address"), "data/")
-                bits = pc.if_else(in_data, BY_STAGED | LIVE, BY_STAGED)
-            else:
-                bits = _same(EXPIRED, batch)
-            yield pa.record_batch(
-                [
-                    batch.column("address_hash"),
-                    bits.cast(pa.int32()),
-                    sizes.fill_null(_SIZES.max),
-                    sizes.fill_null(_SIZES.min),
-                    pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows),
-                ],
-                schema=REFERENCES,
-            )
-
-
-def _same(number: int, batch: pa.RecordBatch) -> pa.Int32Array:
-    return pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
+                in_data = numbers_of(pc.starts_with(batch.column("address"), "data/"))
+                bits = np.where(in_data, BY_STAGED | LIVE, BY_STAGED).astype(np.int16)
+            yield _saying(batch, bits, sizes)
 
 
 def columns_of(schema: pa.Schema, *names: str) -> pa.Schema:
@@ -209,25 +204,26 @@ def columns_of(schema: pa.Schema, *names: str) -> pa.Schema:
 
 
 def combined(references: pa.Table) -> pa.Table:
-    """Make one row of the references of each hash, sorted by it; columns of `REFERENCES`."""
-    hashes, bits, least, most, counts = (numbers_of(references[name]) for name in REFERENCES.names)
-    order = np.argsort(hashes)
-    hashes = hashes[order]
-    begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))[: hashes.size]
-    if not begins.size:
-        return REFERENCES.empty_table()
-    return pa.table(
-        [
-            hashes[begins],
-            *(
-                how.reduceat(column[order], begins)
-                for how, column in (
-                    (np.bitwise_or, bits),
-                    (np.minimum, least),
-                    (np.maximum, most),
-                    (np.add, counts),
-                )
-            ),
-        ],
-        schema=REFERENCES,
-    )
+    """Make one row of the references of each hash; columns of `REFERENCES`."""
+    return numbered(references)[1]
+
+
+def numbered(references: pa.Table) -> tuple[Numbered, pa.Table]:
+    """Make one row of the references of each hash, in the order of the hashes' numbers.
+
+    Args:
+        references: Columns of `REFERENCES`.
+
+    Returns:
+        What finds the row of a hash, and the rows: columns of `REFERENCES`.
+    """
+    from spark_core.addresses.hash_loops import join_sayings
+
+    hashes, bits, sizes, counts = (numbers_of(references[name]) for name in REFERENCES.names)
+    numbers = Numbered(hashes)
+    count = numbers.hashes.size
+    all_bits, all_sizes = np.zeros(count, np.int16), np.zeros(count, np.int64)
+    join_sayings(numbers.of_rows, bits, sizes, SIZED, SIZES_DIFFER, all_bits, all_sizes)
+    # Numbers below 2**53 are exact, and a task has fewer rows.
+    in_all = np.bincount(numbers.of_rows, counts, count).astype(np.int32)
+    return numbers, pa.table([numbers.hashes, all_bits, all_sizes, in_all], schema=REFERENCES)

@@ -27,7 +27,7 @@ _BITS = pa.field("bits", pa.int16(), nullable=False)
 SENT = pa.schema(
     [
         pa.field("address_hash", pa.int64(), nullable=False),
-        *PLACE[1:],
+        *PLACE,
         pa.field("size_bytes", pa.int64(), nullable=False),
         ALONE,
         _BITS,

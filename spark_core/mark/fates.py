@@ -35,12 +35,14 @@ from spark_core.mark.compared import (
     EXPIRED,
     HELD,
     LIVE,
-    REFERENCES,
+    SIZED,
+    SIZES_DIFFER,
     UNNAMED,
     columns_of,
-    combined,
     listed_of,
+    numbered,
     references_of,
+    tasks_of,
 )
 from spark_core.mark.fate_rows import (
     SENT,
@@ -56,7 +58,7 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.references.twins import OBJECTS
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, numbers_of
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, divided, numbers_of
 from spark_core.spark.tasks import run_tasks
 from spark_core.storage import ObjectStore
 
@@ -152,7 +154,7 @@ def decide(
 ) -> Decided:
     """Give every listed object its fate, as far as branches need not be asked.
 
-    Each object and each hash that is referenced moves once, 24 to 36 bytes, and so do the row
+    Each object and each hash that is referenced moves once, 22 to 26 bytes, and so do the row
     numbers of the objects that no retained commit reaches: one Spark job, or none where rows are
     few. Only the rows of the objects that nothing refers to are read a second time.
 
@@ -192,7 +194,10 @@ def decide(
     others = {"due": inputs.due, "named": inputs.named}
     sources.update({name: source for name, source in others.items() if source is not None})
     receipts, written = Exchange(
-        sources, partial(_decided, is_left), SENT, partial(_pick, orders)
+        sources,
+        partial(_decided, is_left, tasks_of(slices.manifest.parts)),
+        SENT,
+        partial(_pick, orders),
     ).run(lambda: run.spark, threads=run.options.read_threads)
     decided = Decided()
     for receipt in [*receipts, *written]:
@@ -221,11 +226,12 @@ def _known(alone: Any, bits: Any, *, is_left: bool) -> Known:
     )
 
 
-def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  # noqa: FBT001 - of a partial function
+def _decided(is_left: bool, tasks: Any, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  # noqa: FBT001 - of a partial function
     """Decide about the objects of a bucket, in which all references to their hashes are.
 
     Args:
         is_left: As in `_Orders`.
+        tasks: For each part of the listing, the number of the task that reads its rows again.
         bucket: `listed` with columns of `LISTED`, `references` with those of `REFERENCES`,
             `held_paths` with those of `held_paths.HELD`, and perhaps `due` and `named` with those
             of `NAMED`.
@@ -234,52 +240,49 @@ def _decided(is_left: bool, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  #
         The figures of what commits reach; and the others, in columns of `SENT`, for the task that
         reads each again.
     """
-    listed, references = bucket["listed"], combined(bucket["references"])
-    hashes, bits, least, most, counts = (numbers_of(references[name]) for name in REFERENCES.names)
+    listed = bucket["listed"]
+    numbers, references = numbered(bucket["references"])
+    bits, said, counts = (
+        numbers_of(references[name]) for name in ("bits", "size_bytes", "references")
+    )
     of_object, size, alone = (
         numbers_of(listed[name]) for name in ("address_hash", "size_bytes", "alone")
     )
-    at = place_among(of_object, hashes)
-    is_met = at < hashes.size
+    at = numbers.place(of_object)
     # A last row says nothing.
-    least, most = np.append(least, 0)[at], np.append(most, 0)[at]
+    bits, said = np.append(bits, np.int16(0)), np.append(said, 0)
+    known = bits[at]
     held_by = _held_by(of_object, bucket["held_paths"])
     is_held = numbers_of(listed["is_held"]) | numbers_of(held_by.is_valid())
-    known = np.append(bits, 0)[at] | np.where(is_held, HELD, 0)
+    is_other = (known & SIZED != 0) & ((known & SIZES_DIFFER != 0) | (said[at] != size))
+    known |= np.where(is_held, np.int16(HELD), np.int16(0))
     naming = pa.nulls(len(of_object), pa.string()), pa.nulls(len(of_object), pa.string())
     for name, bit, says in (("due", DUE, True), ("named", UNNAMED, False)):
         if name in bucket:
             is_named, columns = _named_among(of_object, bucket[name])
-            known |= np.where(is_named == says, bit, 0)
+            known |= np.where(is_named == says, np.int16(bit), np.int16(0))
             naming = tuple(pc.coalesce(*two) for two in zip(naming, columns, strict=True))
     codes = fate(_known(alone, known, is_left=is_left))
-    is_said = is_met & (least <= most)
-    is_absent = np.ones(hashes.size, np.bool_)
-    is_absent[at[is_met]] = False
-    missing = hashes[is_absent & (bits & LIVE != 0)]
+    is_absent = np.ones(bits.size, np.bool_)
+    is_absent[at] = False
+    missing = numbers.hashes[(is_absent & (bits & LIVE != 0))[:-1]]
     decided = Decided(
         live=int((known & LIVE != 0).sum()) + missing.size,
         missing=[missing] if missing.size else [],
-        other_sizes=int((is_said & ((least != size) | (most != size))).sum()),
-        references=int(counts.sum()) + bucket["held_paths"].num_rows,
+        other_sizes=int(is_other.sum()),
+        references=int(counts.sum(dtype=np.int64)) + bucket["held_paths"].num_rows,
     )
     is_sent = codes != CODES[Fate.COMMITTED]
     decided.count(codes[~is_sent], size[~is_sent])
-    task = numbers_of(listed["task"])
     sending = {
         **{name: listed[name] for name in ("address_hash", "part", "row", "size_bytes", "alone")},
-        "bits": pa.array(known.astype(np.int16)),
+        "bits": pa.array(known),
         **dict(zip(("named_as", "why"), naming, strict=True)),
         "held_by": held_by,
     }
     sent = pa.table([sending[name] for name in SENT.names], schema=SENT)
-    return Sent(
-        decided,
-        {
-            int(number): sent.filter(pa.array(is_sent & (task == number)))
-            for number in np.unique(task[is_sent])
-        },
-    )
+    sent = sent.filter(pa.array(is_sent))
+    return Sent(decided, dict(divided(sent, tasks[numbers_of(sent["part"])])))
 
 
 def _held_by(hashes: Any, held: pa.Table) -> pa.StringArray:

@@ -90,6 +90,23 @@ def no_work(_number: int, _rows: pa.Table) -> None:
     """Work on no rows: for kernels that send none on."""
 
 
+def divided(rows: pa.Table, numbers: Any) -> Iterator[tuple[int, pa.Table]]:
+    """Put rows of one number together.
+
+    Args:
+        rows: The rows.
+        numbers: An array, with a number for each row.
+    """
+    if not rows.num_rows:
+        return
+    order = np.argsort(numbers, kind="stable")
+    # `take` of a table in several chunks looks for the chunk of each row.
+    whole, numbers = rows.combine_chunks().take(pa.array(order)), numbers[order]
+    cuts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    for begin, end in zip(cuts, [*cuts[1:], len(numbers)], strict=True):
+        yield int(numbers[begin]), whole.slice(begin, end - begin)
+
+
 @dataclass(frozen=True)
 class Source(Generic[Task]):
     """Rows of one kind, and how tasks read them.
@@ -401,7 +418,7 @@ def _at_once(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 def _packed(rows: pa.Table, buckets: int, kind: int) -> Iterator[pa.RecordBatch]:
     """Pack rows by the bucket of their hash."""
     numbers = _bucket_of(_hashes(rows), buckets)
-    for bucket, some in _divided(rows, numbers):
+    for bucket, some in divided(rows, numbers):
         yield _row(bucket, kind, _bytes_of(some))
 
 
@@ -410,18 +427,6 @@ def _bucket_of(hashes: Any, buckets: int) -> Any:
     upper = hashes.view(np.uint64) >> np.uint64(32)
     # Short numbers are sorted by their digits.
     return ((upper * np.uint64(buckets)) >> np.uint64(32)).astype(np.min_scalar_type(buckets))
-
-
-def _divided(rows: pa.Table, numbers: Any) -> Iterator[tuple[int, pa.Table]]:
-    """Put rows of one number together."""
-    if not rows.num_rows:
-        return
-    order = np.argsort(numbers, kind="stable")
-    # `take` of a table in several chunks looks for the chunk of each row.
-    whole, numbers = rows.combine_chunks().take(pa.array(order)), numbers[order]
-    cuts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
-    for begin, end in zip(cuts, [*cuts[1:], len(numbers)], strict=True):
-        yield int(numbers[begin]), whole.slice(begin, end - begin)
 
 
 def _hashes(rows: pa.Table) -> Any:
@@ -498,7 +503,7 @@ def _small_enough(tables: dict[str, pa.Table], at_most: int) -> Iterator[dict[st
         return
     count = -(-rows // at_most)
     split = {
-        name: dict(_divided(table, _bucket_of(_mixed(_hashes(table)), count)))
+        name: dict(divided(table, _bucket_of(_mixed(_hashes(table)), count)))
         for name, table in tables.items()
     }
     for number in range(count):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_core.addresses.address_hashes import Distinct, are_among, hashed, sorted_once
+from spark_core.addresses.address_hashes import Distinct, Numbered, are_among, hashed, sorted_once
 
 
 @pytest.mark.spark
@@ -67,3 +67,19 @@ def test_it_grows_and_forgets_rather_than_grow_for_ever():
         assert distinct.first(pa.array(kinds), np.zeros(1_000, np.int64)).all()
         assert not distinct.first(pa.array(kinds[-5:]), np.zeros(5, np.int64)).any()
     assert len(distinct._used) == 2**13
+
+
+@pytest.mark.parametrize("shared", [0, 2**62, -(2**40)])
+@given(rows=st.lists(st.integers(-4, 40)), asked=st.lists(st.integers(-6, 44)))
+def test_hashes_are_numbered_as_they_first_occur_and_found_again(shared, rows, asked):
+    hashes = np.array([shared ^ row for row in rows], np.int64)
+    numbered = Numbered(hashes)
+    different = list(dict.fromkeys(hashes.tolist()))
+    assert numbered.hashes.tolist() == different
+    assert [different[number] for number in numbered.of_rows] == hashes.tolist()
+    found = numbered.place(np.array([shared ^ each for each in asked], np.int64))
+    wanted = [
+        different.index(h) if (h := shared ^ each) in different else len(different)
+        for each in asked
+    ]
+    assert found.tolist() == wanted
