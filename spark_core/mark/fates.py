@@ -287,6 +287,8 @@ def _decided(is_left: bool, tasks: Any, bucket: Mapping[str, pa.Table]) -> Sent[
 
 def _held_by(hashes: Any, held: pa.Table) -> pa.StringArray:
     """Return for each object the hold that keeps it by a path; null if none does."""
+    if not held.num_rows:
+        return pa.nulls(len(hashes), pa.string())
     first = held.group_by("address_hash").aggregate([("held_by", "min")]).sort_by("address_hash")
     at = place_among(hashes, numbers_of(first["address_hash"]))
     words = first["held_by_min"].combine_chunks()

@@ -153,6 +153,8 @@ def spark_config(
         # Rows of Arrow batches on their way to Python: enough to amortise, few enough for memory.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.python.worker.reuse": "true",
+        # Rows are few and long here. By default a task would open a file for each bucket.
+        "spark.shuffle.sort.bypassMergeThreshold": "1",
         # A second copy of a slow task would delete, or write a part, beside the first one.
         "spark.speculation": "false",
         # Otherwise each named column costs some calls to Java, which note the line of Python for
@@ -169,6 +171,9 @@ def spark_config(
             # Each sort and join begins with its own page. The default is 32 MiB, which few rows do
             # not fill.
             "spark.buffer.pageSize": "4m",
+            # Java and Python talk through files of the system and not through the network, where
+            # Spark is of version 4.1 or newer.
+            "spark.python.unix.domain.socket.enabled": "true",
         }
         if _GATEWAY not in os.environ:
             config |= _started_here(properties)

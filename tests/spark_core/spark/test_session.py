@@ -142,3 +142,14 @@ def test_a_library_that_is_missing_keeps_no_worker_from_starting(monkeypatch):
         spark_daemon.import_ahead()
     finally:
         gc.unfreeze()
+
+
+def test_java_and_python_of_one_machine_talk_past_the_network_and_few_long_rows_open_few_files():
+    name, files = (
+        "spark.python.unix.domain.socket.enabled",
+        "spark.shuffle.sort.bypassMergeThreshold",
+    )
+    local, elsewhere = spark_config(master="local[2]"), spark_config(master="yarn")
+    assert (local[name], local[files], elsewhere[files]) == ("true", "1", "1")
+    assert name not in elsewhere
+    assert spark_config(master="local[2]", extra={name: "false"})[name] == "false"
