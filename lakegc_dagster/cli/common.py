@@ -36,6 +36,7 @@ INTERRUPTED_WORDS = {
     "`lakegc sweep REPOSITORY --run KEY`, from its journal (`lakegc runs` shows the keys)",
     "sweep": "the journal names what was deleted; the same command goes on from there",
     "restore": "what was brought back stays; the same command goes on with the rest",
+    "init": "no settings file was written, or all of it",
     "demo": "the sandbox stays in its directory, and the next demo makes it anew",
     "warm-up": "no archive was made; runs work without it",
     "ui": "the UI has ended, and runs that it had started were ended with it",

@@ -11,7 +11,7 @@ from spark_core.plain_text import visible
 _ALL = 10_000
 
 TASKS: Mapping[str, Sequence[str]] = {
-    "Begin": ("demo", "doctor", "warm-up"),
+    "Begin": ("demo", "init", "config", "doctor", "warm-up"),
     "Collect": ("mark", "run", "sweep", "confirm", "expire"),
     "Look": ("status", "runs", "report", "explain", "what-if", "ui"),
     "Keep and bring back": ("hold", "restore"),

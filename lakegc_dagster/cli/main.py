@@ -25,12 +25,14 @@ from lakegc_dagster.cli.common import (
     read_settings,
     take_over_option,
 )
+from lakegc_dagster.cli.config import config
 from lakegc_dagster.cli.confirm import confirm
 from lakegc_dagster.cli.doctor import doctor
 from lakegc_dagster.cli.erase import erase
 from lakegc_dagster.cli.explain import explain
 from lakegc_dagster.cli.groups import Lakegc
 from lakegc_dagster.cli.holds import hold
+from lakegc_dagster.cli.init import init
 from lakegc_dagster.cli.launching import launch_each
 from lakegc_dagster.cli.metrics import metrics
 from lakegc_dagster.cli.notify import notify
@@ -78,6 +80,8 @@ def main() -> None:
     atexit.register(gc.freeze)
 
 
+main.add_command(init)
+main.add_command(config)
 main.add_command(rules)
 main.add_command(doctor)
 main.add_command(explain)

@@ -20,6 +20,7 @@ from spark_core.lakefs.aws_role import TokenOfAwsRole
 KEYS = ("access_key_id", "secret_access_key")
 _PROVIDER = "credentials.provider"
 _AWS_IAM = "aws_iam"
+_ENDPOINT = "server.endpoint_url"
 # What lakectl knows of the log-in; the rest of its file is not for us.
 _OF_LAKECTL = (
     *(f"credentials.{key}" for key in KEYS),
@@ -64,6 +65,21 @@ def read_credentials_file(path: Path, endpoint: str, env: Mapping[str, str]) -> 
             "Keep the keys of one user in it.",
         )
     return {key: _text(path, name, found[name]) for key, (name,) in keys.items()}
+
+
+def endpoint_in(path: Path, env: Mapping[str, str]) -> str | None:
+    """Return the server that lakectl's own file names, or its variable over it; None for neither.
+
+    Args:
+        path: The file; it need not be there.
+        env: Environment.
+
+    Raises:
+        SettingsError: If the file cannot be read.
+    """
+    found = dict(_flat(_parsed(path))) if path.exists() else {}
+    endpoint = env.get(_variable(_ENDPOINT)) or found.get(_ENDPOINT)
+    return endpoint if isinstance(endpoint, str) else None
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:

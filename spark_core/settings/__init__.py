@@ -373,7 +373,7 @@ def load_settings(
     """
     variables = os.environ if env is None else env
     names_server = beside is not None and "server" in beside.document
-    found = None if path is None and names_server else _find(path, variables)
+    found = None if path is None and names_server else find_file(path, variables)
     source = settings_file.read(found, variables, Settings, beside)
     try:
         settings = Settings.model_validate(source.document)
@@ -388,7 +388,16 @@ def load_settings(
     return settings
 
 
-def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
+def find_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
+    """Return the settings file; None where the environment says everything.
+
+    Args:
+        path: The file, where one is named.
+        env: Environment.
+
+    Raises:
+        SettingsError: If there is none, or the one that is named does not exist.
+    """
     named = path or (Path(env[FILE_VARIABLE]) if env.get(FILE_VARIABLE) else None)
     if named is None:
         usual = Path(FILE_NAME)

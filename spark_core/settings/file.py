@@ -58,6 +58,15 @@ class Source:
         line = _line_of(self.text, loc)
         return str(self.path) if line is None else f"{self.path}, line {line}"
 
+    def place_of(self, loc: Place) -> str | None:
+        """Say where a value stands that may be left out; None where nobody says it."""
+        table: Any = self.document
+        for part in loc:
+            if not isinstance(table, Mapping) or part not in table:
+                return None
+            table = table[part]
+        return self.place(loc)
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -192,7 +201,7 @@ def _override(source: Source, variable: str, text: str, model: type[BaseModel]) 
     for depth, written in enumerate(parts):
         # Names of repositories have dashes, which a shell does not export.
         part = written.replace("_", "-") if get_origin(annotation) is dict else written
-        if _is_secret(part):
+        if is_secret(part):
             raise SettingsError(
                 f"{variable}: secrets are not settings",
                 "Set LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY instead.",
@@ -249,13 +258,14 @@ def _leaves(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
             yield (*above, name)
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
+    """Say whether a setting of this name holds a secret, and does not only say where one is."""
     return bool(_SECRET.search(name)) and not _POINTER.search(name)
 
 
 def _refuse_secrets(source: Source) -> None:
     for loc in _places(source.document):
-        if _is_secret(str(loc[-1])):
+        if is_secret(str(loc[-1])):
             raise SettingsError(
                 f"{source.place(loc)}: {_title(loc)} is a secret, and secrets do not belong in "
                 "this file",
