@@ -40,6 +40,7 @@ from lakegc_dagster.cli.restore import restore
 from lakegc_dagster.cli.retention import retention
 from lakegc_dagster.cli.rules import rules
 from lakegc_dagster.cli.runs import runs, status
+from lakegc_dagster.cli.shown_page import show_page
 from lakegc_dagster.cli.shown_report import show_report
 from lakegc_dagster.cli.tables import show_tables
 from lakegc_dagster.cli.what_if import what_if
@@ -406,6 +407,13 @@ def sweep(
     help="Draw its bars into a PNG file, for a message or a slide.",
 )
 @click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write its page into a file, wherever it lies.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open its page in the default browser.")
+@click.option(
     "--metadata",
     is_flag=True,
     help="Show instead which of lakeFS's own tables no commit names; nothing deletes them.",
@@ -417,7 +425,9 @@ def report(
     repository: str,
     key: RunKey | None,
     chart: Path | None,
+    html: Path | None,
     *,
+    opens: bool,
     metadata: bool,
     as_json: bool,
 ) -> int:
@@ -429,6 +439,8 @@ def report(
     Examples:
       lakegc report my-repo
       lakegc report my-repo --run 2026-11-20T02-00-00Z
+      lakegc report my-repo --open
+      lakegc report my-repo --html november.html
       lakegc report my-repo --chart november.png
       lakegc report my-repo --metadata
       lakegc report my-repo --json
@@ -438,8 +450,9 @@ def report(
     if metadata:
         show_tables(config, repository, key, as_json=as_json)
         return 0
-    if chart is not None:
-        require_place(chart)
+    for file in (chart, html):
+        if file is not None:
+            require_place(file)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         if as_json or chart is not None:
@@ -454,6 +467,8 @@ def report(
             show_report(settings, repository, key, earlier=key is None)
             if chart is not None:
                 click.echo(f"chart    {chart}")
+        if html is not None or opens:
+            show_page(settings, repository, key, html, opens=opens, to_stderr=as_json)
     return 0
 
 

@@ -77,12 +77,36 @@ def send(settings: Settings, message: Message) -> list[str]:
 
 
 def _link(settings: Settings, message: Message) -> str:
-    """Return the page of the settings, else that of the repository on the server."""
+    """Return the page of the run, else that of all, else the repository on the server."""
+    page = _page_of_run(settings, message)
+    if page is not None:
+        return page
     if settings.notify.page_url is not None:
         return settings.notify.page_url
     if not message.repository:
         return ""
     return f"{settings.server.url}/repositories/{message.repository}/objects"
+
+
+def _page_of_run(settings: Settings, message: Message) -> str | None:
+    """Return a link to the page of the mark that a message is about; None if there is none."""
+    report = settings.report
+    if message.event not in ("refused", "waiting") or not message.run:
+        return None
+    if report.base_url is None and not report.signed_link_hours:
+        return None
+    from lakegc_dagster.stored_runs import open_stored
+    from spark_core import lakegc_keys
+    from spark_core.model import RunKey
+    from spark_core.run.local_path import link_to
+
+    try:
+        run = open_stored(settings, message.repository, RunKey.parse(message.run))
+        page = lakegc_keys.report_keys(run.key, swept=False)["html"]
+        return link_to(run, page) if run.store.exists(page) else None
+    except LakegcError:
+        # The message matters more than its link.
+        return None
 
 
 def _filled(settings: Settings, message: Message) -> str:

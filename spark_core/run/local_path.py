@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_core import lakegc_keys
+from spark_core.errors import LakegcError
 from spark_core.records.tables import EXPIRED_ADDRESSES
 
 if TYPE_CHECKING:
@@ -41,7 +42,21 @@ def page_to_open(run: Run, facts: Mapping[str, str]) -> Mapping[str, str]:
     if "page" not in facts:
         return facts
     key = facts["page"].removeprefix(run.store.root)
-    base = run.environment.pages_url
-    if base is None:
-        return {**facts, "page": local_path(run, key)}
-    return {**facts, "page": f"{base.rstrip('/')}/{run.repository.id}/{key}"}
+    return {**facts, "page": link_to(run, key) or local_path(run, key)}
+
+
+def link_to(run: Run, key: str) -> str | None:
+    """Return a link to a page for everybody's browser, as `[report]` says; None if there is none.
+
+    What serves the pages comes first; else the store signs a link, where people asked for that.
+    """
+    base, life = run.environment.pages_url, run.environment.signed_links_live
+    if base is not None:
+        return f"{base.rstrip('/')}/{run.repository.id}/{key}"
+    if not life:
+        return None
+    try:
+        return run.store.link(key, life)
+    except LakegcError:
+        # No run fails for a link: where the page lies is said instead.
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_core.addresses.candidates import Limits
@@ -86,6 +86,7 @@ class Environment:
         storages: The storages of a server with several that are not reached by `store_options`, by
             storage id.
         pages_url: What answers with the pages of runs; None if nothing does.
+        signed_links_live: How long a link to a page is good that the store signs; zero for none.
     """
 
     server: LakeFSServer
@@ -96,6 +97,7 @@ class Environment:
     storages: Mapping[str, Storage] = field(default_factory=dict)
     start_spark: Callable[[], None] = lambda: None
     pages_url: str | None = None
+    signed_links_live: timedelta = timedelta(0)
 
     def storage_of(self, repository: Repository) -> Storage:
         """Return how the storage of a repository is reached."""

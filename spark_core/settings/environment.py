@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from spark_core.clocks import Clock, SystemClock
@@ -98,6 +99,7 @@ def environment_of(
         server_path=settings.storage.server_path,
         storages=storages_of(settings, store_options),
         pages_url=settings.report.base_url,
+        signed_links_live=timedelta(hours=settings.report.signed_link_hours),
     )
 
 

@@ -42,9 +42,14 @@ class ReportSettings(Section):
         base_url: What answers `BASE_URL/REPOSITORY/KEY` with that key of the repository's storage
             namespace, such as `https://lakegc.example.com/reports` where `lakegc ui` is behind a
             proxy. Left out, `lakegc ui` names itself to the runs that it starts.
+        signed_link_hours: Without `base_url`: for how long the store signs a link to a page, which
+            whoever has it can open. S3 does, but not directory buckets; GCS with the key file of a
+            service account; Azure with an account key or an identity. Credentials that end sooner
+            end the link, too.
     """
 
     base_url: str | None = None
+    signed_link_hours: float = Field(default=0, ge=0, le=168)
 
     _plain = field_validator("base_url")(plain_url)
 

@@ -311,6 +311,17 @@ class ObjectStore(ABC):
             IncompleteReadError: If the object ends before.
         """
 
+    def link(self, key: str, life: timedelta) -> str | None:  # noqa: ARG002 - for other stores
+        """Return a URL by which a browser reads a page until its life ends; None if none is signed.
+
+        Whoever has it needs no credentials.
+
+        Args:
+            key: A page of HTML.
+            life: How long it is to be good; credentials that end before end it, too.
+        """
+        return None
+
     @abstractmethod
     def put(self, key: str, data: bytes) -> None:
         """Write a whole object, replacing any; readers see the old one or the new one."""

@@ -6,12 +6,19 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from time import monotonic
 from typing import Any, TypeVar
 
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
-from azure.storage.blob import BlobServiceClient, ExponentialRetry
+from azure.storage.blob import (
+    BlobClient,
+    BlobSasPermissions,
+    BlobServiceClient,
+    ExponentialRetry,
+    generate_blob_sas,
+)
 from tenacity import retry_if_exception
 
 from spark_core.backoff import Backoff
@@ -144,6 +151,31 @@ class Clients:
             # The service never redirects, so a redirect does not come from the account.
             permit_redirects=False,
         )
+
+
+def signed_link(service: BlobServiceClient, blob: BlobClient, life: timedelta) -> str | None:
+    """Return a URL that reads a page until its life ends; None for a shared access signature.
+
+    An identity asks the account for a key of its own, which is good for a week at most.
+    """
+    began = datetime.now(UTC)
+    how: dict[str, Any] = {}
+    if isinstance(service.credential, AzureSasCredential):
+        return None
+    if isinstance(service.credential, Identity):
+        how["user_delegation_key"] = service.get_user_delegation_key(began, began + life)
+    else:
+        how["account_key"] = service.credential.account_key
+    signature = generate_blob_sas(
+        str(blob.account_name),
+        blob.container_name,
+        blob.blob_name,
+        permission=BlobSasPermissions(read=True),
+        expiry=began + life,
+        content_type="text/html",
+        **how,
+    )
+    return f"{blob.url}?{signature}"
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -21,7 +22,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.azure.account import place_of
-from spark_core.storage.azure.clients import Clients, open_clients
+from spark_core.storage.azure.clients import Clients, open_clients, signed_link
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.azure.credentials import carried, check_options
 from spark_core.storage.azure.errors import (
@@ -105,6 +106,17 @@ class AzureStore(RemoteStore[_Opened]):
     @property
     def _container(self) -> ContainerClient:
         return self._clients.container
+
+    def link(self, key: str, life: timedelta) -> str | None:
+        """Sign a URL with the account's key, or one that the account gives this identity.
+
+        With a shared access signature there is none: what can be handed on is that signature.
+        """
+        blob = self._container.get_blob_client(self._name(key))
+        return self._ask(
+            "link", "sign a link to", key,
+            lambda: signed_link(self._clients.account.service, blob, life),
+        )  # fmt: skip
 
     def _unnameable(self, key: str) -> str | None:
         """Say why Azure would take a key for another name."""

@@ -55,12 +55,14 @@ class Clients:
         session: For single requests to the JSON API; adds the token and renews it.
         endpoint: Base of all URLs, without a slash at its end.
         readers: Read objects of plain names.
+        has_private_key: Whether the credentials can sign links by themselves.
     """
 
     client: storage.Client
     session: Any
     endpoint: str
     readers: Readers[ObjectReader]
+    has_private_key: bool
 
     def objects_url(self, bucket: str) -> str:
         """URL of the listing of a bucket; an object's URL is this, a slash and its name."""
@@ -129,7 +131,8 @@ def open_clients(options: StoreOptions, _process: int) -> Clients:
     readers = Readers[ObjectReader](
         lambda bucket: open_reader(bucket, endpoint, credentials, options)
     )
-    return Clients(client, session, endpoint, readers)
+    has_private_key = isinstance(credentials, service_account.Credentials)
+    return Clients(client, session, endpoint, readers, has_private_key)
 
 
 def _credentials(options: StoreOptions) -> Any:

@@ -159,6 +159,26 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
     return boto
 
 
+def signed_link(bucket: str, name: str, options: StoreOptions, region: str, life: timedelta) -> str:
+    """Return a URL that reads a page until its life ends; no request is sent.
+
+    The client of all other requests would sign it by a way that newer regions do not take.
+    """
+    boto = _session(options, os.getpid()).client(
+        "s3",
+        region_name=region,
+        endpoint_url=options.s3_endpoint,
+        config=Config(
+            ignore_configured_endpoint_urls=options.s3_own_endpoint_only or None,
+            signature_version="s3v4",
+            s3={"addressing_style": "path" if options.s3_path_style else "virtual"},
+        ),
+    )
+    asked = {"Bucket": bucket, "Key": name, "ResponseContentType": "text/html"}
+    url: str = boto.generate_presigned_url("get_object", asked, int(life.total_seconds()))
+    return url
+
+
 def _region_of(bucket: str, session: boto3.Session, options: StoreOptions) -> str:
     boto = _boto(options, session.region_name or _ANY_REGION, os.getpid())
     return bucket_region(boto, bucket) or session.region_name or _ANY_REGION

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, BinaryIO
 
 import obstore
@@ -23,7 +23,13 @@ from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.remote import OrderedRemoteStore, RemoteStore
 from spark_core.storage.repeats import paced
-from spark_core.storage.s3.clients import Clients, bucket_region, check_options, open_clients
+from spark_core.storage.s3.clients import (
+    Clients,
+    bucket_region,
+    check_options,
+    open_clients,
+    signed_link,
+)
 from spark_core.storage.s3.copies import Bucket, description_of
 from spark_core.storage.s3.credentials import carried
 from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, explain, failure_of
@@ -130,6 +136,14 @@ class Requests(RemoteStore[Clients]):
 
         meta = self._ask("head", "head", key, described)
         return ObjectInfo(key, meta["size"], meta["last_modified"], checksum_of(meta["e_tag"]))
+
+    def link(self, key: str, life: timedelta) -> str | None:
+        """Sign a URL by the fourth version of the signature, as all regions take it."""
+        name, bucket = self._name(key), self.namespace.bucket
+        return self._ask(
+            "link", "sign a link to", key,
+            lambda: signed_link(bucket, name, self.options, self._clients.region, life),
+        )  # fmt: skip
 
     def _confirm_bucket(self) -> None:
         """Check once that the bucket exists: the 404 of an object does not say it."""

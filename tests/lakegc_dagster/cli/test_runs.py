@@ -170,6 +170,22 @@ def test_a_run_key_in_the_future_is_refused(place):
     assert f"run key {later} lies in the future" in answer.stderr
 
 
+def test_the_page_of_a_report_is_written_and_opened(place, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    file = tmp_path / "page.html"
+    answer = place.lakegc("report", "repo", "--html", str(file))
+    assert answer.exit_code == 0, answer.output
+    assert f"page     {file}" in answer.stdout
+    assert "<html" in file.read_text()
+    assert "opened   file://" in place.lakegc("report", "repo", "--open").stdout
+    assert opened[0].endswith("/_report.html")
+    monkeypatch.setattr("webbrowser.open", lambda _url: False)
+    refused = place.lakegc("report", "repo", "--open")
+    assert refused.exit_code == 1
+    assert "there is no browser here" in refused.stderr
+
+
 def test_a_repository_that_was_never_marked_has_no_report(place):
     answer = place.lakegc("report", "frozen")
     assert answer.exit_code == 1
