@@ -16,12 +16,12 @@ from lakegc_dagster.cli.common import (
     command_body,
     read_settings,
 )
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from spark_core.explain import Explanation
+    from spark_core.explain import Explanation, FolderExplanation
     from spark_core.model import RunKey
 
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def explain(
     config: Path | None, named: tuple[str, ...], key: RunKey | None, *, as_json: bool
 ) -> int:
-    """Say why an object is kept or may go, or which run deleted it.
+    """Say why an object or a folder is kept or may go, or which run deleted it.
 
     The object is named by its physical address, full or relative to the namespace, or by a path as
     lakefs://REPOSITORY/REF/PATH, which needs no other word. A path is looked up on the server as it
@@ -47,21 +47,31 @@ def explain(
     else is what the run saw. For a kept object, lakeFS's tables are read as in a mark, to find
     every retained commit that has it.
 
+    A name that ends in a slash is a folder, and its objects are summed up by what keeps them. Of
+    lakefs://REPOSITORY/REF/FOLDER/ those are what REF shows below it now, what retained commits
+    have, and what the run let go, all as big as the run listed them; data/FOLDER/ is a folder of
+    the storage namespace.
+
     \b
     Examples:
       lakegc explain lakefs://my-repo/main/tables/part-0.parquet
+      lakegc explain lakefs://my-repo/main/tables/
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_chosen
-    from spark_core.explain import addresses_of
+    from spark_core.explain import addresses_of, explain_folder, is_folder
     from spark_core.explain import explain as explained
 
     repository, what = _repository_and_object(named)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         run = open_chosen(settings, repository, key)
+        if is_folder(what):
+            folder = explain_folder(run, what)
+            _show_folder(folder, as_json=as_json)
+            return 0
         address, *others = addresses_of(run, what)
         found = replace(explained(run, address), others=tuple(others))
     if as_json:
@@ -87,6 +97,24 @@ def _repository_and_object(named: tuple[str, ...]) -> tuple[str, str]:
             f"{LAKEFS}REPOSITORY/REF/PATH."
         )
     return repository, first
+
+
+def _show_folder(found: FolderExplanation, *, as_json: bool) -> None:
+    from lakegc_dagster import console
+
+    if as_json:
+        click.echo(found.to_json())
+        return
+    shown = console.console()
+    size = f"{counted(found.objects, 'object')}, {bytes_text(found.size_bytes)}"
+    shown.print(f"{found.folder}: {size}", style="bold", markup=False, soft_wrap=True)
+    shown.print(f"as run {found.run} saw it", markup=False, soft_wrap=True)
+    for group in found.groups:
+        shown.print(
+            f"  {bytes_text(group.size_bytes):>9}  {group.objects:>9,}  {group.text}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _show(shown: Console, found: Explanation) -> None:

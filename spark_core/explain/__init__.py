@@ -11,6 +11,7 @@ from spark_core.explain.address_or_path import (
     not_on_record,
 )
 from spark_core.explain.store_what_if import keep_answer
+from spark_core.explain.under_folder import FolderExplanation, explain_folder, is_folder
 from spark_core.explain.unnamed_tables import TablesReport, unnamed_tables
 from spark_core.explain.what_if import DAYS, WhatIf, what_if
 from spark_core.explain.why import Explanation, Reason, explain, explain_each, instant_in_words
@@ -18,6 +19,7 @@ from spark_core.explain.why import Explanation, Reason, explain, explain_each, i
 __all__ = [
     "DAYS",
     "Explanation",
+    "FolderExplanation",
     "Reason",
     "TablesReport",
     "WhatIf",
@@ -26,7 +28,9 @@ __all__ = [
     "deleted_addresses",
     "explain",
     "explain_each",
+    "explain_folder",
     "instant_in_words",
+    "is_folder",
     "keep_answer",
     "let_go_under",
     "not_on_record",

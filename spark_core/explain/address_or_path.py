@@ -21,7 +21,7 @@ from spark_core.references.expired_entries import UNREADABLE
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
 
-_SCHEME = "lakefs://"
+SCHEME = "lakefs://"
 
 
 def address_of(run: Run, wanted: str) -> str:
@@ -37,7 +37,7 @@ def address_of(run: Run, wanted: str) -> str:
         AddressError: If the address lies outside the namespace.
         NotFoundError: If there is no such ref or path.
     """
-    if not wanted.startswith(_SCHEME):
+    if not wanted.startswith(SCHEME):
         address = run.namespace.relative(wanted, AddressType.BY_PREFIX)
         if address is None:
             raise AddressError(
@@ -46,11 +46,11 @@ def address_of(run: Run, wanted: str) -> str:
                 "Give an address below that namespace, or a path as lakefs://REPOSITORY/REF/PATH.",
             )
         return address
-    ref, path = _ref_and_path(run, wanted)
+    ref, path = ref_and_path(run, wanted)
     try:
         found = run.server.list_entries(run.repository.id, ref, after=just_before(path)).entries
     except NotFoundError as unknown:
-        raise _no_such_ref(run, wanted, ref, unknown) from unknown
+        raise no_such_ref(run, wanted, ref, unknown) from unknown
     physical = next((address for shown, address in found if shown == path), None)
     if physical is None:
         raise NotFoundError(
@@ -67,7 +67,7 @@ def address_of(run: Run, wanted: str) -> str:
     return inside
 
 
-def _no_such_ref(run: Run, wanted: str, ref: str, unknown: NotFoundError) -> NotFoundError:
+def no_such_ref(run: Run, wanted: str, ref: str, unknown: NotFoundError) -> NotFoundError:
     """Return the error of a ref that the server does not know, with the one next to it."""
     names = [branch.id for branch in run.server.branches(run.repository.id)]
     names += [tag.id for tag in run.server.tags(run.repository.id)]
@@ -98,9 +98,9 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
     Raises:
         LakegcError: As `address_of`; NotFoundError only if no stored run knows the path either.
     """
-    if not wanted.startswith(_SCHEME):
+    if not wanted.startswith(SCHEME):
         return [address_of(run, wanted)]
-    _, path = _ref_and_path(run, wanted)
+    _, path = ref_and_path(run, wanted)
     earlier, unread = list[str](), 0
     runs = [replace(run, key=key, known={}) for key in tables.runs(run.store)]
     with ThreadPoolExecutor(run.options.read_threads) as pool:
@@ -157,9 +157,9 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
         LakegcError: As `address_of`; NotFoundError if the run let nothing go under the path, or if
             its explanations cannot be read.
     """
-    if not wanted.startswith(_SCHEME):
+    if not wanted.startswith(SCHEME):
         return [wanted]
-    ref, path = _ref_and_path(run, wanted)
+    ref, path = ref_and_path(run, wanted)
     if not path.endswith("/"):
         at_ref = None
         # An import or a link may have taken the place of the object that is wanted back.
@@ -243,9 +243,9 @@ def not_on_record(run: Run, wanted: str) -> str:
         A sentence without its full stop; empty if the explanations know all, or if no folder was
         named.
     """
-    if not (wanted.startswith(_SCHEME) and wanted.endswith("/")):
+    if not (wanted.startswith(SCHEME) and wanted.endswith("/")):
         return ""
-    _, path = _ref_and_path(run, wanted)
+    _, path = ref_and_path(run, wanted)
     let_go = run.load(tables.EXPIRED_ADDRESSES).manifest.rows
     unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
     elsewhere = _elsewhere(run, path)
@@ -314,12 +314,22 @@ def _under(path: str, batches: Batches) -> list[dict[str, Any]]:
     ]
 
 
-def _ref_and_path(run: Run, wanted: str) -> tuple[str, str]:
-    repository, _, rest = wanted.removeprefix(_SCHEME).partition("/")
+def ref_and_path(run: Run, wanted: str, *, may_be_all: bool = False) -> tuple[str, str]:
+    """Take a path of this repository apart.
+
+    Args:
+        run: The run.
+        wanted: `lakefs://REPOSITORY/REF/PATH`.
+        may_be_all: Whether the path may be empty.
+
+    Raises:
+        SettingsError: If it is no such path.
+    """
+    repository, _, rest = wanted.removeprefix(SCHEME).partition("/")
     ref, _, path = rest.partition("/")
-    if repository != run.repository.id or not ref or not path:
+    if repository != run.repository.id or not ref or not (path or may_be_all):
         raise SettingsError(
             f"{wanted} is not a path of repository {run.repository.id}",
-            f"Write {_SCHEME}{run.repository.id}/REF/PATH; REF is a branch, a tag or a commit.",
+            f"Write {SCHEME}{run.repository.id}/REF/PATH; REF is a branch, a tag or a commit.",
         )
     return ref, path

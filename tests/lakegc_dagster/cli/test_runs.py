@@ -3,16 +3,20 @@
 What is shown, what is deleted, and how it ends.
 """
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.report import Report
+from spark_core.settings import load_settings
 from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
 from tests.support.upstream import upstream_scenario
@@ -96,6 +100,36 @@ def test_in_mode_mark_nothing_is_deleted_and_what_could_go_is_shown(place, marke
     assert place.objects() == {file.address for file in place.story.files}
     assert f"repo, run {key}: {len(place.story.deleted)} objects" in marked.stdout
     assert "next     lakegc sweep" not in marked.stdout
+
+
+def test_a_folder_of_addresses_is_summed_up_by_what_keeps_its_objects(place, marked):
+    answer = place.lakegc("explain", "repo", "data/", "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    counted = {group["reason"]: group["objects"] for group in found["groups"]}
+    assert counted["expired"] == len(place.story.deleted)
+    assert found["objects"] == sum(counted.values()) == len(place.story.files)
+    file = next(file for file in place.story.files if file.address not in place.story.deleted)
+    folder = f"{file.address.rpartition('/')[0]}/"
+    below = [file for file in place.story.files if file.address.startswith(folder)]
+    told = place.lakegc("explain", "repo", folder).stdout
+    assert f"{folder}: {len(below)} object" in told
+
+
+def test_a_folder_of_paths_has_what_the_ref_shows_what_commits_keep_and_what_may_go(place, marked):
+    found = json.loads(place.lakegc("explain", "lakefs://repo/main/", "--json").stdout)
+    counted = {group["reason"]: group["objects"] for group in found["groups"]}
+    server = LakeFSServer(
+        load_settings(Path(place.env["LAKEGC_CONFIG"]), place.env).server_options()
+    )
+    shown = server.list_entries("repo", "main", after="").entries
+    assert counted["at_ref"] == len({address for _, address in shown})
+    assert counted["commits"] > 0
+    # Those that no commit had have no path.
+    assert 0 < counted["expired"] < len(place.story.deleted)
+    one = place.lakegc("explain", "lakefs://repo/main/file_1/")
+    assert one.exit_code == 1
+    assert "nothing that run" in one.stderr
 
 
 def test_the_report_of_the_newest_run_is_shown_again(place, key):
