@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakegc_dagster.cli.act_document import Certified
+from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.whole_file import require_place, write_file
 from spark_core.errors import FAILED
@@ -41,7 +43,7 @@ _NAMED = 20
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write; default: lakegc-certificate-REPOSITORY-RUN.json.",
 )
-@command_body
+@acting
 def certificate(
     config: Path | None,
     repository: str,
@@ -87,7 +89,15 @@ def certificate(
     shown.print(f"\nfile     {target}, {signed}", markup=False, soft_wrap=True)
     shown.print(f"check    lakegc verify {target}", markup=False, soft_wrap=True)
     path = made.get("path")
-    return 0 if made["gone"] and (path is None or path["gone"]) else FAILED
+    is_gone = bool(made["gone"] and (path is None or path["gone"]))
+    said = None if path is None else str(path["statement"])
+    tell(
+        Certified(
+            str(run), str(target), signing is not None, is_gone, str(made["statement"]), said
+        ),
+        f"lakegc verify {target}",
+    )
+    return 0 if is_gone else FAILED
 
 
 @click.command()

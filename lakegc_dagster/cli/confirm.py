@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.account import who
-from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.act_document import Confirmed
+from lakegc_dagster.cli.acting import acting, tell
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, read_settings
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     required=True,
     help="Run key of the mark whose finding is confirmed.",
 )
-@command_body
+@acting
 def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> int:
     """Confirm an unusual finding of a mark, so that this mark may be swept; deletes nothing.
 
@@ -64,4 +66,5 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
         shown.print(f"confirmed by {confirmer}: {found}", markup=False, soft_wrap=True)
         named = "" if settings.file is None else f" --config {settings.file}"
         shown.print(f"next     {following}{named}", markup=False, soft_wrap=True)
+        tell(Confirmed(check, str(key), confirmer, found), f"{following}{named}")
     return 0

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import RepositoryType, command_body
+from lakegc_dagster.cli.act_document import WayStep, WayToErasure
+from lakegc_dagster.cli.acting import acting, tell
+from lakegc_dagster.cli.common import RepositoryType
 from lakegc_dagster.cli.holds import open_now
 from spark_core.errors import FAILED
 from spark_core.plain_text import counted, visible
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     help="Also write the retention policy of now with a rule for each branch that removes what is "
     "under PREFIX; `lakegc retention set` takes the file.",
 )
-@command_body
+@acting
 def erase(config: Path | None, repository: str, *, prefix: str, policy_out: Path | None) -> int:
     """Show the way to erase what is or was under PREFIX, and the day on which it will be gone.
 
@@ -57,9 +59,24 @@ def erase(config: Path | None, repository: str, *, prefix: str, policy_out: Path
         left = issue.what_is_left(run, under)
         found = erasure.way(repository, prefix, under, left, run.options)
         _show(repository, found)
+        tell(_document(found))
         if policy_out is not None:
             _write_policy(run, under, prefix, policy_out)
     return 0 if found.is_done and found.objects else FAILED
+
+
+def _document(found: Erasure) -> WayToErasure:
+    steps = [
+        WayStep(
+            each.kind,
+            each.words,
+            list(each.commands),
+            None if each.until is None else each.until.isoformat(),
+        )
+        for each in found.steps
+    ]
+    on = None if found.true_on is None else found.true_on.isoformat()
+    return WayToErasure(found.prefix, found.objects, found.left, steps, on)
 
 
 def _show(repository: str, found: Erasure) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from lakegc_dagster.account import who
+from lakegc_dagster.cli.act_document import HoldNow
+from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
 
@@ -63,7 +65,7 @@ def hold() -> None:
     "--tag", metavar="TAG", help="Every object of this tag's commit, also after the tag is deleted."
 )
 @click.option("--why", default="", metavar="TEXT", help="A note for readers of the hold.")
-@command_body
+@acting
 def hold_add(
     config: Path | None, repository: str, name: str, why: str, **things: str | None
 ) -> int:
@@ -90,6 +92,7 @@ def hold_add(
 
         run = open_now(config, stack, repository)
         made = holds.add(run, name, cast("Kind", kind), value, who=who(), why=why)
+        tell(HoldNow(made.name, made.kind, made.value, made.who, made.why, is_there=True))
         shown = console.console()
         shown.print(f"{made.words} was added to {repository}", markup=False, soft_wrap=True)
         last = lease_log.last_record(run.store)
@@ -142,7 +145,7 @@ def hold_list(config: Path | None, repository: str) -> int:
 @hold.command("remove")
 @_repository
 @_name
-@command_body
+@acting
 def hold_remove(config: Path | None, repository: str, name: str) -> int:
     """Remove the hold NAME: from then on only the rules decide about its objects.
 
@@ -155,6 +158,7 @@ def hold_remove(config: Path | None, repository: str, name: str) -> int:
         from spark_core import holds
 
         gone = holds.remove(open_now(config, stack, repository), name)
+        tell(HoldNow(gone.name, gone.kind, gone.value, gone.who, gone.why, is_there=False))
         console.console().print(
             f"{gone.words} was removed from {repository}; {gone.who} had made it",
             markup=False,

@@ -11,22 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lakegc_dagster.cli.act_document import Problem
 from lakegc_dagster.cli.ended import Ended, Outcome
 
 FILE = Path(__file__).parents[2] / "docs" / "run.schema.json"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What ended a run that did not end well.
-
-    Attributes:
-        kind: Name of the class of the error, such as `VerdictError`.
-        message: What was found, what was done by then, and the next step.
-    """
-
-    kind: str
-    message: str
 
 
 @dataclass(frozen=True)

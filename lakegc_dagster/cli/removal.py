@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.account import who
-from lakegc_dagster.cli.common import (
-    RepositoryType,
-    RunKeyType,
-    command_body,
-    take_over_option,
-)
+from lakegc_dagster.cli.act_document import Confirmed, RuleDone, RulesDone
+from lakegc_dagster.cli.acting import acting, tell
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, take_over_option
 from lakegc_dagster.cli.holds import open_now
 from spark_core.errors import FAILED
 
@@ -42,7 +39,7 @@ _KEPT = {
 @click.command("remove")
 @_repository
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@command_body
+@acting
 def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> int:
     """Remove what the rules with `effect: remove` name, by a commit on each rule's branch.
 
@@ -62,6 +59,10 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
         run = open_now(config, stack, repository)
         done = removal.remove(run, who=who(), dry_run=dry_run)
         _show_removal(repository, str(run.key), done, dry_run=dry_run)
+        rules = [_removed(each) for each in done.named]
+        undo = f"lakegc retention undo {repository} {run.key}"
+        has_commit = not dry_run and any(rule.commit for rule in rules)
+        tell(RulesDone(str(run.key), dry_run, rules), undo if has_commit else "")
         return 0 if done.is_as_wanted else FAILED
 
 
@@ -75,7 +76,7 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
     "might have gone by now; no sweep runs beside it.",
 )
 @take_over_option
-@command_body
+@acting
 def retention_undo(
     config: Path | None,
     repository: str,
@@ -106,6 +107,11 @@ def retention_undo(
             stack.enter_context(lease.held(run, "undo"))
         done = removal.undo(run, key, who=who(), what_is_there=what_is_there)
         _show_undone(repository, key, done)
+        rules = [
+            RuleDone(each.rule, each.state, each.branch, None, each.commit, each.found)
+            for each in done
+        ]
+        tell(RulesDone(str(key), dry_run=False, rules=rules))
         return 0 if all(each.is_as_wanted for each in done) else FAILED
 
 
@@ -117,7 +123,7 @@ def retention_undo(
     is_flag=True,
     help="Confirm that staged entries may be reset, which cannot be undone.",
 )
-@command_body
+@acting
 def retention_confirm(config: Path | None, repository: str, digest: str, *, resets: bool) -> int:
     """Confirm the policy by its DIGEST, so that `lakegc retention remove` may carry it out.
 
@@ -139,6 +145,8 @@ def retention_confirm(config: Path | None, repository: str, digest: str, *, rese
         _require_this_one(version, digest, resets=resets)
         made = (confirmed.confirm_resets if resets else confirmed.confirm)(run, version, who())
         what = "may reset staged entries" if resets else "may be carried out"
+        found = f"version {version.number}, digest {version.policy_digest}"
+        tell(Confirmed("resets" if resets else "policy", None, made.who, found))
         console.console().print(
             f"confirmed by {made.who}: version {version.number} of the retention policy of "
             f"{repository} {what} (digest {version.policy_digest})",
@@ -146,6 +154,11 @@ def retention_confirm(config: Path | None, repository: str, digest: str, *, rese
             soft_wrap=True,
         )
     return 0
+
+
+def _removed(named: Named) -> RuleDone:
+    each = named.outcome
+    return RuleDone(each.rule, each.state, each.branch, each.entries, each.commit, each.found)
 
 
 def _require_this_one(version: Version, digest: str, *, resets: bool) -> None:

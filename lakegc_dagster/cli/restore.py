@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lakegc_dagster.cli.act_document import BroughtBack, NotBack, OutcomeSum
+from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import (
     RepositoryType,
     RunKeyType,
-    command_body,
     read_settings,
     take_over_option,
 )
@@ -50,7 +51,7 @@ _WORDS = {
 )
 @click.option("--dry-run", is_flag=True, help="Only say what could be restored; changes nothing.")
 @take_over_option
-@command_body
+@acting
 def restore(
     config: Path | None,
     repository: str,
@@ -89,7 +90,21 @@ def restore(
         done = undoing.restore(opened, wanted or None, dry_run=dry_run)
         _show(opened, done, wanted, dry_run=dry_run)
         _show_missed([sentence for sentence in missed if sentence])
+        tell(_document(done, run, dry_run=dry_run))
     return 0 if done.complete else FAILED
+
+
+def _document(done: Restored, key: RunKey, *, dry_run: bool) -> BroughtBack:
+    return BroughtBack(
+        str(key),
+        dry_run,
+        [
+            OutcomeSum(outcome, done.objects[outcome], done.size_bytes[outcome])
+            for outcome in _WORDS
+        ],
+        [NotBack(each.key, each.outcome, each.error) for each in done.left],
+        done.record,
+    )
 
 
 def _causes(done: Restored) -> list[tuple[str, str, str]]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.account import who
+from lakegc_dagster.cli.act_document import PolicyNow
+from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.branches import branches
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
@@ -80,7 +82,7 @@ retention.add_command(branches)
 @retention.command("set")
 @_repository
 @_file
-@command_body
+@acting
 def retention_set(config: Path | None, repository: str, file: Path) -> int:
     """Store the policy in a file as the repository's new version; deletes nothing.
 
@@ -96,6 +98,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
         policy = document.parse(file.read_bytes(), name=str(file), policy_effect=effect)
         run = open_now(config, stack, repository)
         version = versions.put(run, policy, who=who())
+        tell(PolicyNow(version.number, version.policy_digest, version.who))
         _show(repository, version, policy)
         absent = _absent_branches(policy, {b.id for b in run.server.branches(repository)})
         if absent:
@@ -144,7 +147,7 @@ def retention_get(config: Path | None, repository: str, *, as_json: bool) -> int
 
 @retention.command("delete")
 @_repository
-@command_body
+@acting
 def retention_delete(config: Path | None, repository: str) -> int:
     """End the policy by a new version without rules; earlier versions stay in the history.
 
@@ -157,6 +160,7 @@ def retention_delete(config: Path | None, repository: str) -> int:
         from spark_core.policies import versions
 
         version = versions.put(open_now(config, stack, repository), None, who=who())
+        tell(PolicyNow(version.number, version.policy_digest, version.who))
         console.console().print(
             f"the retention policy of {repository} ended with version {version.number}",
             markup=False,

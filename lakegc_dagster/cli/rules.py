@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli import rules_document, rules_plan
+from lakegc_dagster.cli.act_document import BranchDays, RulesNow
+from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
 from spark_core.errors import FAILED
@@ -116,7 +118,7 @@ def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
 @click.option(
     "--yes", is_flag=True, help="Set them at once: neither show what would change, nor ask."
 )
-@command_body
+@acting
 def rules_set(
     config: Path | None,
     repository: str,
@@ -157,6 +159,8 @@ def rules_set(
         if not (yes or _agreed()):
             return FAILED
         server.set_retention_rules(repository, asked)
+        named_days = [BranchDays(*each) for each in sorted(asked.branches.items())]
+        tell(RulesNow(asked.default_retention_days, named_days))
         _show_rules(server, repository)
     return 0
 
@@ -187,7 +191,7 @@ def _agreed() -> bool:
 
 @rules.command("delete")
 @_repository
-@command_body
+@acting
 def rules_delete(config: Path | None, repository: str) -> int:
     """Delete the rules: then every commit keeps its objects, and only uncommitted garbage goes.
 
@@ -199,6 +203,7 @@ def rules_delete(config: Path | None, repository: str) -> int:
         server = _server(read_settings(config, stack))
         server.repository(repository)
         server.delete_retention_rules(repository)
+        tell(RulesNow(None, []))
         _show_rules(server, repository)
     return 0
 

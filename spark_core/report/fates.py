@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 from spark_core.fates import Fate
 from spark_core.records.figures import ExpiredFigures
@@ -46,3 +48,20 @@ def total(amounts: Iterable[Amount]) -> Amount:
     for more in amounts:
         objects, size_bytes = objects + more[0], size_bytes + more[1]
     return objects, size_bytes
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it: instants as text, and objects and bytes by name.
+
+    Examples:
+        >>> as_json({"waiting": (2, 300)})
+        {'waiting': {'objects': 2, 'size_bytes': 300}}
+    """
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return {name: as_json(one) for name, one in value.items()}
+        case (int() as objects, int() as size_bytes):
+            return {"objects": objects, "size_bytes": size_bytes}
+    return value

@@ -30,7 +30,7 @@ from spark_core.records.figures import (
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
 from spark_core.records.verdict_document import Verdict
-from spark_core.report.fates import Amount, fates_of, total
+from spark_core.report.fates import Amount, as_json, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.storage import ObjectStore
 from spark_core.sweep import FINAL, OUTCOMES, quarantine
@@ -147,10 +147,8 @@ class PastRun:
 
     def to_json(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
-        return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in {**asdict(self), "seconds": self.seconds}.items()
-        }
+        found: dict[str, Any] = as_json({**asdict(self), "seconds": self.seconds})
+        return found
 
 
 def run_keys(store: ObjectStore) -> list[RunKey]:

@@ -10,7 +10,7 @@ from typing import Any
 from spark_core.model import RunKey
 from spark_core.plain_text import Price
 from spark_core.records.figures import Collects
-from spark_core.report.fates import total
+from spark_core.report.fates import as_json, total
 from spark_core.report.past_runs import PastRun
 
 LATELY = timedelta(days=30)
@@ -60,10 +60,8 @@ class KindStatus:
     def to_json(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in {**own, "refused": dict(self.refused)}.items()
-        }
+        found: dict[str, Any] = as_json({**own, "refused": dict(self.refused)})
+        return found
 
 
 @dataclass(frozen=True)

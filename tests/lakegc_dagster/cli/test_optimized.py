@@ -88,7 +88,7 @@ def test_runs_and_status_show_the_kind(place):
 
 def test_the_figures_of_both_kinds_add_up_to_the_namespace(place):
     runs = json.loads(place.lakegc("runs", "repo", "--json").stdout)["repo"]["runs"]
-    total = {run["run"]: sum(objects for objects, _ in run["fates"].values()) for run in runs}
+    total = {run["run"]: sum(fate["objects"] for fate in run["fates"].values()) for run in runs}
     assert total[place.clean] == total[place.optimized] == runs[0]["listed_objects"]
 
 
