@@ -27,6 +27,8 @@ from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from spark_core.settings import Settings
 
 # What is true of a command that Ctrl-C ended; every other one only reads.
@@ -83,6 +85,17 @@ class RunKeyType(click.ParamType[Any]):
         except SettingsError as wrong:
             self.fail(str(wrong), param, ctx)
 
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 - click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Complete a run key of the repository that was named before."""
+        from lakegc_dagster.cli import completion
+
+        return completion.runs(ctx, incomplete)
+
 
 class RepositoryType(click.ParamType[Any]):
     """A repository by its name or its URI."""
@@ -95,6 +108,17 @@ class RepositoryType(click.ParamType[Any]):
         if not name or "/" in name:
             self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
         return name
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 - click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Complete a repository of the settings."""
+        from lakegc_dagster.cli import completion
+
+        return completion.repositories(ctx, incomplete)
 
 
 take_over_option = click.option(

@@ -35,6 +35,15 @@ says that no person is needed, 2 and 3 that one is.
 All commands have `-h`, `--help` and `--debug`, which shows the traceback of an error. All but
 `demo` and `warm-up` have `--config FILE`: the settings file; else `LAKEGC_CONFIG`, else
 `./lakegc.toml`.
+
+A shell completes commands, options, the repositories of the settings and their run keys, after one
+line in its start file:
+
+```sh
+eval "$(_LAKEGC_COMPLETE=bash_source lakegc)"    # ~/.bashrc
+eval "$(_LAKEGC_COMPLETE=zsh_source lakegc)"     # ~/.zshrc
+_LAKEGC_COMPLETE=fish_source lakegc | source     # ~/.config/fish/config.fish
+```
 """
 _EVERYWHERE = ("config", "debug")
 _WIDTH = 100
