@@ -9,11 +9,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from spark_core.errors import LakegcError, kind_of
@@ -39,6 +40,11 @@ STEPS: Mapping[str, str] = {
     "deletion_report": "what happened to them",
 }
 
+
+# A longer text in the first column of a table is broken over lines, as in all others.
+_LONGEST_KEY = 40
+# So narrow a column can be read where its words are longer.
+_NARROWEST = 14
 
 _STYLES = {"plain": "default", "name": "bold", "caution": "yellow", "refusal": "red"}
 
@@ -67,15 +73,57 @@ def console(stream: TextIO | None = None) -> Console:
     )
 
 
+class _OrBlocks(Table):
+    """A table; where it is too wide for its keys and figures to stay whole, a block for each row.
+
+    A run key that is broken over lines can be neither read nor copied.
+    """
+
+    def __rich_console__(self, shown: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the table, or its blocks."""
+        whole = [_longest(column) if column.no_wrap else _broken(column) for column in self.columns]
+        if not self.row_count or sum(whole) + len(whole) - 1 <= options.max_width:
+            yield from super().__rich_console__(shown, options)
+            return
+        if self.title:
+            yield Text.from_markup(str(self.title), style="bold")
+        names = [str(column.header) for column in self.columns]
+        width = max(map(len, names))
+        for key, *others in zip(*(column.cells for column in self.columns), strict=True):
+            yield shown.render_str(str(key), style="bold")
+            for name, cell in zip(names[1:], others, strict=True):
+                if cell:
+                    yield Padding(
+                        Text.assemble(
+                            (f"{name.ljust(width)}  ", "dim"), shown.render_str(str(cell))
+                        ),
+                        (0, 0, 0, 2),
+                    )
+
+
+def _longest(column: Column) -> int:
+    return max(len(str(cell)) for cell in (column.header, *column.cells))
+
+
+def _broken(column: Column) -> int:
+    """Return the width of a column whose cells are broken between words."""
+    words = (word for cell in (column.header, *column.cells) for word in str(cell).split())
+    return min(_NARROWEST, max(map(len, words), default=0))
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Make a table of plain text; columns of figures, such as `rows`, are aligned right.
+
+    Short cells of the first column, which name the rows, stay whole.
 
     Args:
         title: Title of the table.
         columns: Names of the columns.
         rows: One text for each column.
     """
-    made = Table(
+    rows = [tuple(map(escape, row)) for row in rows]
+    is_key = all(len(row[0]) <= _LONGEST_KEY for row in rows)
+    made = _OrBlocks(
         title=title,
         title_justify="left",
         title_style="bold",
@@ -83,13 +131,16 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         pad_edge=False,
         box=None,
     )
-    for name in columns:
+    for at, name in enumerate(columns):
         figure = name in FIGURES
         made.add_column(
-            name, justify="right" if figure else "left", overflow="fold", no_wrap=figure
+            name,
+            justify="right" if figure else "left",
+            overflow="fold",
+            no_wrap=figure or (not at and is_key),
         )
     for row in rows:
-        made.add_row(*(escape(cell) for cell in row))
+        made.add_row(*row)
     return made
 
 

@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 
 from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import bytes_text
-from spark_core.report.values import Group, Kind, ReferenceReport, Report
+from spark_core.report.values import NO_COMMIT, NOT_KNOWN, Group, Kind, ReferenceReport, Report
 
 # So many objects that a sweep or another mark kept are named; the table has all.
 _NAMED = 20
-_SLICES = 5
+_PLACES = 5
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,15 @@ def rows_of_groups(title: str, groups: Iterable[Group], what: str = "why") -> Ro
 
 def _headline(report: Report) -> Iterator[Block]:
     """Say what may go, and what waits because branches could not be asked."""
+    gone = next((group for group in report.outcomes or () if group.name == "deleted"), None)
     found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
+    if report.swept and gone is not None:
+        found = f"{gone} {'was' if gone.objects == 1 else 'were'} deleted"
     also = "".join(
         f"; kept by a setting: {group}, {group.name}" for group in report.kept_by_setting
     )
     line = f", run {report.run}: {found}, of {report.listed}{also}"
-    read = "" if report.kind is None else f"\n{_read(report.kind)}"
-    yield Words(f"{line}{read}", report.repository, "name")
+    yield Words(line, report.repository, "name")
     if report.waiting:
         yield Words("", f"{report.waiting}.", "caution")
 
@@ -92,10 +94,18 @@ def _read(kind: Kind) -> str:
 
 
 def _groups(report: Report) -> Iterator[Block]:
+    goes = "What the mark let go" if report.swept else "What may go"
+    # Folders and branches say nothing where no path was read.
+    is_placed = any(group.name not in (NO_COMMIT, NOT_KNOWN) for group in report.by_prefix)
+    places = (
+        (f"{goes}, by folder", report.by_prefix if is_placed else (), "folder"),
+        (f"{goes}, by branch", report.by_branch if is_placed else (), "branch"),
+        (f"{goes}, by slice", () if is_placed else report.by_slice, "slice"),
+    )
     for title, groups, what in (
-        ("What may go, by reason", report.by_reason, "why"),
-        ("What may go, by age", report.by_age, "written"),
-        ("What may go, by slice", report.by_slice[:_SLICES], "slice"),
+        (f"{goes}, by reason", report.by_reason, "why"),
+        (f"{goes}, by age", report.by_age, "written"),
+        *((title, groups[:_PLACES], what) for title, groups, what in places),
         ("What is kept", report.kept, "why"),
         ("What the sweep did", report.outcomes or (), "outcome"),
     ):
@@ -142,6 +152,8 @@ def _not_deleted(report: Report) -> Iterator[Block]:
 def _what_to_know(report: Report) -> Iterator[Block]:
     if report.undo:
         yield Words(str(report.undo))
+    if report.kind is not None:
+        yield Words(_read(report.kind))
     for caution in report.cautions:
         yield Words(f": {caution}.", "Caution", "caution")
     if report.passed is None:

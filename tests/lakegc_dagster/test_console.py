@@ -1,11 +1,12 @@
 """What the command line shows of the steps of a run."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
-from lakegc_dagster.console import Steps, console
+from lakegc_dagster.console import Steps, console, table
 from lakegc_dagster.launch.run_job import _Recorder
 from spark_core.errors import LeaseHeldError, SameWorkError, TransientError
 from spark_core.events import Event
@@ -75,3 +76,24 @@ def test_on_a_terminal_the_line_of_the_step_counts_the_tries():
         assert task.fields["found"] == "try 4: no server answers"
         steps(Event("started", "retained_commits"))
         assert len(steps._progress.tasks) == 1
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_where_a_table_is_too_wide_for_its_keys_each_row_is_a_block(width):
+    columns = ("run", "state", "listed", "may go", "bytes", "deleted", "what to know")
+    row = ("2026-11-20T02-00-00Z", "swept", "219", "129", "440.6 kB", "129", "3 kept [x]")
+    out = io.StringIO()
+    Console(file=out, width=width).print(table("Runs of repo", columns, [row]))
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [
+        "Runs of repo",
+        "2026-11-20T02-00-00Z",
+        "  state         swept",
+        "  listed        219",
+        "  may go        129",
+        "  bytes         440.6 kB",
+        "  deleted       129",
+        "  what to know  3 kept [x]",
+    ]
+    wide = io.StringIO()
+    Console(file=wide, width=100).print(table("Runs of repo", columns, [row]))
+    assert re.search(r"^2026-11-20T02-00-00Z +swept +219 +129 ", wide.getvalue(), re.MULTILINE)

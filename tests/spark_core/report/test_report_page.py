@@ -22,10 +22,12 @@ from spark_core.mark.explanations import GroupSums
 from spark_core.plain_text import Price
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
+from spark_core.report.blocks import Rows, blocks
 from spark_core.report.cautions import cautions
 from spark_core.report.page_style import SCRIPT
 from spark_core.report.summary import explained
 from spark_core.report.trend import Point
+from spark_core.report.values import NOT_KNOWN
 from spark_core.report.what_if import WhatIfCurve
 from tests.support.figures import read
 
@@ -387,3 +389,17 @@ def test_json_and_back_is_the_same_report():
 )
 def test_bytes_are_printed_in_the_unit_that_fits(size_bytes, text):
     assert report.bytes_text(size_bytes) == text
+
+
+def test_a_terminal_says_after_a_sweep_what_was_deleted_by_folder_and_branch():
+    outcomes = (Group("deleted", 1, 1_000_000),)
+    places = {"by_prefix": (Group("tables/", 1, 1_000_000),), "by_branch": (Group("dev", 1, 1),)}
+    swept = list(blocks(replace(REPORT, sweep="s", outcomes=outcomes, **places)))
+    assert "1 object, 1.0 MB was deleted, of " in swept[0].text
+    titles = [each.title for each in swept if isinstance(each, Rows)]
+    assert "What the mark let go, by folder" in titles
+    assert "What the mark let go, by branch" in titles
+    assert not [title for title in titles if "slice" in title]
+    unread = replace(REPORT, by_prefix=(Group(NOT_KNOWN, 1, 1),), by_slice=(Group("s", 1, 1),))
+    titles = [each.title for each in blocks(unread) if isinstance(each, Rows)]
+    assert "What may go, by slice" in titles
