@@ -41,7 +41,7 @@ STEPS: Mapping[str, str] = {
 }
 
 
-# A longer text in the first column of a table is broken over lines, as in all others.
+# A longer name in the first column of a table is broken over lines, as words are.
 _LONGEST_KEY = 40
 # So narrow a column can be read where its words are longer.
 _NARROWEST = 14
@@ -114,7 +114,7 @@ def _broken(column: Column) -> int:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Make a table of plain text; columns of figures, such as `rows`, are aligned right.
 
-    Short cells of the first column, which name the rows, stay whole.
+    Names in the first column, such as run keys, stay whole.
 
     Args:
         title: Title of the table.
@@ -122,7 +122,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         rows: One text for each column.
     """
     rows = [tuple(map(escape, row)) for row in rows]
-    is_key = all(len(row[0]) <= _LONGEST_KEY for row in rows)
+    is_key = all(len(row[0]) <= _LONGEST_KEY and " " not in row[0] for row in rows)
     made = _OrBlocks(
         title=title,
         title_justify="left",
