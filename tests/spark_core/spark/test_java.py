@@ -92,7 +92,9 @@ assert session.sparkContext.getConf().get("spark.hadoop.lakegc.door") == "open"
 assert session.range(3).count() == 3
 assert start_session(properties) is session
 gateway.proc.stdin.close()
-print(found["spark.master"], gateway.proc.wait(60))
+print(found["spark.master"], gateway.proc.wait(60), flush=True)
+# What is left of the session would ask a Java that has ended.
+os._exit(0)
 """
 
 
