@@ -109,7 +109,7 @@ def command_lines(text: str) -> Iterator[str]:
 
 def parse(line: str) -> None:
     """Parse a command line as click would, up to where the command would begin to work."""
-    words = shlex.split(line.partition(" > ")[0], comments=True)
+    words = shlex.split(re.split(r" [>|] ", line)[0], comments=True)
     while not words[0].endswith("lakegc"):
         words.pop(0)
     arguments = [PLACEHOLDERS.get(word, word) for word in words[1:]]
@@ -117,7 +117,7 @@ def parse(line: str) -> None:
     while isinstance(command, click.Group) and arguments:
         assert arguments[0] in command.commands, f"{line}: there is no {arguments[0]}"
         command = command.commands[arguments.pop(0)]
-    if arguments or not NAMED.fullmatch(line):
+    if arguments or (command is not main and not NAMED.fullmatch(line)):
         command.make_context("lakegc", arguments)
 
 
