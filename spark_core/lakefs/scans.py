@@ -5,27 +5,10 @@ rows of other branches, without an error (safety 2). So the diff of every branch
 The diffs alone are complete, and the server's scans can only add to them: an error of the staging
 store that hides an entry from one reading does not hide it from another (safety 30).
 
-The branches are listed after the cutoff is fixed and after the store is listed. The commits are
-read after all diffs. So the diffs of the listed branches are complete, whatever branches do
-meanwhile:
-
-- *An entry staged when the branches are listed, on a branch that stays*: its branch is listed, and
-  its diff is read to the end. Until then the entry can be committed, and then it is found among the
-  commits. Or it can be dropped (reset, overwritten, deleted), and then it is no reference any more.
-  It does not move to another path or branch: a copy is a new object, and the open server refuses
-  `shallow` copies, which are not. Hidden branches are listed like others.
-- *A branch that is gone when its diff is read*: its staged entries went with it. Its commits are in
-  the dump, as every commit is, or in the server's list.
-- *A branch that appears*: it begins with nothing staged. Entries are staged on it only after the
-  listing, as on any branch whose diff was already read. Their objects are new, so younger than the
-  cutoff, or their addresses were given out at most a grace period ago, which the minimum age
-  covers. (The second look before deleting finds an old address that is staged by hand.) Such a
-  branch is read too, in the next round, as long as there are rounds.
-- *A branch that is deleted and made again under its name*, before its diff is read or between two
-  pages of it: the second case and then the third. Renaming a branch is the same: what was staged
-  under the old name is dropped.
-
-A branch that is listed each time and still answers "not found" is none of these, and is refused.
+The branches are listed after the cutoff is fixed and after the store is listed, and the commits are
+read after all diffs. Why nothing is missed then, whatever branches do meanwhile:
+`docs/decisions/two-scans-and-diffs.md`. A branch that is listed each time and still answers "not
+found" is refused.
 """
 
 from __future__ import annotations

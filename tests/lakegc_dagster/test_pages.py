@@ -164,6 +164,14 @@ def test_the_site_names_every_page_once():
     assert named == sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
 
 
+@pytest.mark.parametrize(
+    "page", sorted((DOCS / "decisions").glob("*.md")), ids=lambda page: page.stem
+)
+def test_a_decision_is_a_page(page):
+    assert len(page.read_text().splitlines()) <= 60
+    assert page.stem == "index" or "**Decision.**" in page.read_text()
+
+
 def test_the_readme_is_short():
     lines = PAGES[0].read_text().splitlines()
     assert len(lines) < 120
