@@ -340,7 +340,6 @@ def _show_next(
 ) -> None:
     config = f"--config {demo_sandbox.settings_file(directory)}"
     command = _command()
-    ui = "make ui" if directory == demo_sandbox.DIRECTORY else f"{command} ui --sandbox {config}"
     _heading(shown, number, "Where it lies, and what to try next")
     if story == "policies":
         steps = (
@@ -364,8 +363,8 @@ def _show_next(
     shown.print(
         f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/\n"
         f"  report   {page}\n"
-        f"  UI       {ui}  (it shows the two runs above, and serves the sandbox as long as it is "
-        "open)\n"
+        f"  UI       {command} ui --sandbox {config}  "
+        "(it shows the two runs above, and serves the sandbox as long as it is open)\n"
         f"{steps}"
         "           your own server: see the README",
         markup=False,

@@ -6,6 +6,7 @@ It proves itself, and does not when something is wrong.
 import io
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,8 @@ from spark_core.errors import SettingsError, UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.report import Group, Report
 from spark_core.settings import load_settings
+
+TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorial.md"
 
 pytestmark = pytest.mark.spark
 
@@ -76,6 +79,18 @@ def test_the_demo_ends_with_a_proof_that_holds(finished):
         text,
     )
     assert "not so:" not in text
+
+
+def test_the_tutorial_counts_as_many_checks_as_the_demo_makes(finished):
+    _, _, text = finished
+    counted = re.compile(r"^  (\d+ of \d+ checks passed)$", re.MULTILINE)
+    assert counted.findall(TUTORIAL.read_text()) == counted.findall(text)
+
+
+def test_the_demo_advises_no_make_to_those_who_have_no_makefile(finished):
+    _, _, text = finished
+    assert "ui --sandbox --config" in text
+    assert "make ui" not in text
 
 
 def test_it_shows_each_step_with_rows_bytes_and_seconds(finished):
