@@ -67,7 +67,13 @@ def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
         if process is not None and process.poll() is None:
             process.terminate()
             process.wait(_END_SECONDS)
-    if code not in {0, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM}:
+    if not is_ended and code not in {
+        0,
+        -signal.SIGINT,
+        -signal.SIGTERM,
+        128 + signal.SIGINT,
+        128 + signal.SIGTERM,
+    }:
         raise LakegcError(
             f"the UI ended with exit code {code}; its output is above. Runs in the store are "
             "untouched."
