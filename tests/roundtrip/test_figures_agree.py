@@ -119,7 +119,10 @@ def agree(story, run):
     """Compare all that shows the figures of a run; return its fates."""
     past, page = story.past(run), report.load(run)
     (one,) = [each for each in past.runs if each.run == str(run.key)]
-    fates = {name: tuple(amount) for name, amount in one.to_json()["fates"].items()}
+    fates = {
+        name: (amount["objects"], amount["size_bytes"])
+        for name, amount in one.to_json()["fates"].items()
+    }
     goes, stays = of_fates(fates, True), of_fates(fates, False)
     shown = json.loads(page.to_json())
     assert {name: tuple(amount) for name, amount in shown["fates"].items()} == fates
