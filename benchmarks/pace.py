@@ -35,6 +35,7 @@ from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import Orders, Tally, run_task
+from spark_core.sweep.pacing import first_rate
 
 _PLAN = pa.schema([*list(schemas.EXPIRED_ADDRESSES)[:3], pa.field("why", pa.string())])
 _PUTS_AT_ONCE = 16
@@ -119,6 +120,7 @@ def swept(endpoint: str, objects: int, tasks: int) -> tuple[float, Tally]:
         Deadline.after(timedelta(minutes=30), store),
         "bench",
         1,
+        rate=first_rate(None, 1),
     )
     total = Tally()
     began = time.monotonic()

@@ -7,7 +7,12 @@ from datetime import timedelta
 
 from spark_core.fates import Fate
 from spark_core.plain_text import counted
-from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
+from spark_core.records.figures import (
+    CommitsFigures,
+    DeletionFigures,
+    ExpiredFigures,
+    ListedFigures,
+)
 from spark_core.report.fates import fates_of
 from spark_core.report.values import bytes_text
 
@@ -93,6 +98,23 @@ def cautions(
             if fate == Fate.STRANGER:
                 found += _tables_past_lakefs(asked)
     return tuple(found)
+
+
+def busy_store(swept: DeletionFigures) -> tuple[str, ...]:
+    """Say that a store was too busy for a sweep; a sentence without its full stop, or nothing.
+
+    Args:
+        swept: Figures of `deletion_report`.
+    """
+    takes = swept.store_keys_per_second
+    if not swept.store_was_busy or takes is None:
+        return ()
+    busy = counted(swept.store_was_busy, "time")
+    said = (
+        f"the store was busy {busy} during the deletion, which went slower then: it takes about "
+        f"{takes:,} objects a second, and the next sweep begins a little below that"
+    )
+    return (said,)
 
 
 def _tables_past_lakefs(asked: ListedFigures) -> Iterator[str]:

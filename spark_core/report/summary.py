@@ -28,7 +28,7 @@ from spark_core.records.figures import (
 )
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
-from spark_core.report.cautions import cautions
+from spark_core.report.cautions import busy_store, cautions
 from spark_core.report.fates import WORDS, Amount, fates_of, may_go, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
@@ -168,6 +168,7 @@ def of_sweep(run: Run, mark: Report, *, just_swept: bool = False) -> Report:
     swept = replace(
         mark,
         sweep=stored.manifest.sha256,
+        cautions=(*mark.cautions, *busy_store(figures)),
         undo=undo_words(run, stored.manifest, just_swept=just_swept),
     )
     # Outcomes that need no cause.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -36,8 +36,6 @@ DIRECTORY_BUCKET = "--x-s3"
 
 Outcome = Literal["deleted", "already_gone", "refused", "failed"]
 Carry = Literal["never", "auto", "always"]
-# Called before each request of a deletion. It may wait, to keep a limit.
-Pace: TypeAlias = Callable[[], None]
 # Inside the stores `list` is a method.
 Names: TypeAlias = list[str]
 
@@ -166,8 +164,17 @@ class ListedPage:
     is_last: bool
 
 
-def unpaced() -> None:
-    """Do not wait."""
+class Pace:
+    """What a store asks before each request of a deletion; here, one that never waits."""
+
+    def __call__(self) -> None:
+        """Wait until the request may be sent; an error of it ends the deletion."""
+
+    def busy(self, keys: int | None = None) -> None:
+        """Learn that the store could not take some keys of the last request; None: all of them."""
+
+
+unpaced = Pace()
 
 
 class ObjectStore(ABC):

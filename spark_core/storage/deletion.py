@@ -107,6 +107,8 @@ def _persistently(
             for key, answer in answers.items()
         )
         left = [key for key in left if answers[key].passing]
+        if left:
+            pace.busy(len(left))
         return bool(left)
 
     # The first pause is never below a second: a limit per second must hold for repetitions too.

@@ -1,32 +1,18 @@
 """Ask before each request that a store's client repeats by itself whether it may still be sent.
 
 A client may repeat a deletion minutes later. The repeated requests also keep the pace of deletions.
+Azure's client does so; S3's is told to send deletions once, and `storage/deletion.py` repeats them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from spark_core.storage.contract import Pace
 
-
-@dataclass
-class _Paced:
-    """One call of a client.
-
-    Attributes:
-        pace: Called before each request but the first; the caller calls it before the first.
-        is_sent: The first was sent.
-    """
-
-    pace: Pace
-    is_sent: bool = False
-
-
-_current: ContextVar[_Paced | None] = ContextVar("lakegc_pace", default=None)
+_current: ContextVar[Pace | None] = ContextVar("lakegc_pace", default=None)
 
 
 @contextmanager
@@ -39,31 +25,24 @@ def paced(pace: Pace) -> Iterator[None]:
     Args:
         pace: An error of it ends the call, and nothing more is sent.
     """
-    token = _current.set(_Paced(pace))
+    token = _current.set(pace)
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def before_attempt() -> None:
-    """Call this thread's pace, if any, except before the first request of a block."""
-    call = _current.get()
-    if call is None:
+def repeat_after(wait: Callable[[], None]) -> None:
+    """Wait before a repetition as the client does, and then as this thread's pace does, if any."""
+    pace = _current.get()
+    if pace is None:
+        wait()
         return
-    if call.is_sent:
-        before_repetition()
-    call.is_sent = True
-
-
-def before_repetition() -> None:
-    """Call this thread's pace, if any."""
-    call = _current.get()
-    if call is None:
-        return
+    pace.busy()
+    wait()
     # The pace's own requests to the store, as for a lease, are not requests of this call.
     token = _current.set(None)
     try:
-        call.pace()
+        pace()
     finally:
         _current.reset(token)

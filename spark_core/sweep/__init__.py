@@ -201,7 +201,14 @@ def _figures(
     if swept is None:
         return figures
     left = tuple((address, outcome, error) for address, outcome, error in swept.tally.left)
-    return replace(figures, rounds=swept.rounds, left_named=left, second_look=swept.second_look)
+    return replace(
+        figures,
+        rounds=swept.rounds,
+        left_named=left,
+        second_look=swept.second_look,
+        store_was_busy=swept.tally.busy,
+        store_keys_per_second=swept.store_keys_per_second,
+    )
 
 
 def _no_journal(run: Run) -> ChainError:

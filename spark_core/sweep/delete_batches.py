@@ -24,7 +24,7 @@ from spark_core.spark.tasks import Attempt, attempt
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
-from spark_core.sweep.pacing import Pacer
+from spark_core.sweep.pacing import Pacer, Rate, StorePace, shared
 from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
 from spark_core.sweep.why_kept import NOT_LET_GO
@@ -66,6 +66,8 @@ class Orders:
         sweep: Id of the process that sweeps.
         round: Number of the round in that process.
         deletes_per_second: Most deletions of each task per second; None: no limit.
+        rate: With which the tasks of each process begin to look for the store's own pace; None: it
+            has none.
         threads: Objects that a task asks the store for at once.
         dispose: Deletes objects, or moves them to quarantine.
         batch_rows: Rows of one batch.
@@ -83,6 +85,7 @@ class Orders:
     sweep: str
     round: int
     deletes_per_second: float | None = None
+    rate: Rate | None = None
     threads: int = 8
     dispose: Dispose = delete
     batch_rows: int = BATCH_ROWS
@@ -102,12 +105,17 @@ class Tally:
         size_bytes: Bytes by outcome.
         left: Some of the objects that the store did not delete: address, outcome and cause.
         retries: Attempts at tasks that had an earlier attempt.
+        busy: Times that the store was busy.
+        paces: Keys a second that the store takes from a process, as each task knew it at its end;
+            nothing of tasks that never saw it busy.
     """
 
     objects: Counter[str] = field(default_factory=Counter)
     size_bytes: Counter[str] = field(default_factory=Counter)
     left: list[tuple[str, str, str]] = field(default_factory=list)
     retries: int = 0
+    busy: int = 0
+    paces: list[float] = field(default_factory=list)
 
     def count(self, address: str, size: int, answer: _Answer) -> None:
         """Add one object."""
@@ -123,6 +131,8 @@ class Tally:
         self.size_bytes.update(other.size_bytes)
         self.left = sorted([*self.left, *other.left])[:NAMED]
         self.retries += other.retries
+        self.busy += other.busy
+        self.paces += other.paces
 
     @property
     def concluded(self) -> int:
@@ -154,7 +164,7 @@ def run_task(orders: Orders, number: int, rows: pa.Table) -> Tally:
             require_allowed(batch, orders.limits)
             task.take(batch)
         task.delete_lot()
-    return task.tally
+    return task.ended()
 
 
 class _Task:
@@ -173,6 +183,9 @@ class _Task:
         attempted = attempt() or Attempt(0, 0)
         self._name = f"{number}.{attempted.id}"
         self.tally.retries = min(attempted.number, 1)
+        self._pace = None if orders.rate is None else shared(orders.sweep, orders.rate)
+        # Appended to by the threads that send.
+        self._busy: list[None] = []
         self._pacer: Pacer | None = None
         if orders.deletes_per_second is not None:
             self._pacer = Pacer(orders.deletes_per_second, self._store.delete_batch_size)
@@ -190,11 +203,21 @@ class _Task:
             # In a short round the objects must still be sent within it.
             self._lot_until = monotonic() + min(LOT_SECONDS, left / 4)
         self._lot.append((rows, self._examiner.examine(rows)))
+        lot_rows: float = self._orders.lot_rows
+        if self._pace is not None:
+            lot_rows = min(lot_rows, self._pace.rate.per_second * LOT_SECONDS)
         if (
-            sum(rows.num_rows for rows, _ in self._lot) >= self._orders.lot_rows
+            sum(rows.num_rows for rows, _ in self._lot) >= lot_rows
             or monotonic() >= self._lot_until
         ):
             self.delete_lot()
+
+    def ended(self) -> Tally:
+        """Return what was done, and what is known of the store's pace."""
+        self.tally.busy = len(self._busy)
+        if self._pace is not None and self._pace.rate.ceiling is not None:
+            self.tally.paces.append(self._pace.rate.ceiling)
+        return self.tally
 
     def delete_lot(self) -> None:
         """Delete the lot, and write down the outcome."""
@@ -272,7 +295,11 @@ class _Task:
             The answer for each object, except those without a known outcome; and the error that
             ended it.
         """
-        size = self._store.delete_batch_size if self._pacer is None else self._pacer.batch_size
+        size = self._store.delete_batch_size
+        if self._pacer is not None:
+            size = self._pacer.batch_size
+        elif self._pace is not None:
+            size = self._pace.keys(size)
         keys = list(asked)
         requests = [
             {key: asked[key] for key in keys[begin : begin + size]}
@@ -289,12 +316,14 @@ class _Task:
 
     def _answered(self, request: Mapping[str, _Planned]) -> dict[str, _Answer]:
         known: dict[str, _Answer] = dict.fromkeys(request, ("unsent", None))
+        # Waited for first, so that what is seen of the objects is young when the request is sent.
+        sent_at = 0.0 if self._pace is None else self._pace.wait(len(request))
         keys = [] if self._timer.passed else self._still_there(request)
         # The deadline is also checked after the questions, because quarantine copies before it asks
         # the pace.
         if not keys or self._timer.passed:
             return known
-        pace = _Pace(self._timer, self._pacer)
+        pace = _Pace(self._timer, self._pacer, self._pace, self._busy, len(keys), sent_at)
         try:
             known |= self._request(keys, pace)
         except DeadlinePassedError:
@@ -341,19 +370,31 @@ class _Task:
 
 
 @dataclass
-class _Pace:
-    """Waits for the limit, and stops every request after the deadline."""
+class _Pace(Pace):
+    """Waits for the limit, and before a repetition for the store; stops all after the deadline."""
 
     timer: Timer
     pacer: Pacer | None
+    store: StorePace | None
+    was_busy: list[None]
+    keys: int
+    sent_at: float
     sent: bool = False
 
     def __call__(self) -> None:
         self.timer.require()
         if self.pacer is not None:
             self.pacer()
-            self.timer.require()
+        if self.store is not None and self.sent:
+            self.sent_at = self.store.wait(self.keys)
+        self.timer.require()
         self.sent = True
+
+    def busy(self, keys: int | None = None) -> None:
+        self.was_busy.append(None)
+        self.keys = self.keys if keys is None else keys
+        if self.store is not None:
+            self.store.busy(self.sent_at)
 
 
 def _gathered(answers: Iterator[dict[str, _Answer]]) -> tuple[dict[str, _Answer], Exception | None]:

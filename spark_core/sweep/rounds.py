@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,12 +20,13 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_address_hash
 from spark_core.addresses.candidates import Limits
-from spark_core.errors import TransientError
+from spark_core.errors import ChainError, CorruptTableError, TransientError
 from spark_core.lock.lease import Lease
 from spark_core.phases import Deleting
-from spark_core.records.figures import SecondLookFigures
+from spark_core.records import tables
+from spark_core.records.figures import DeletionFigures, SecondLookFigures
 from spark_core.records.journal import Journal
-from spark_core.records.reading import StoredTable
+from spark_core.records.reading import StoredTable, load_table
 from spark_core.records.writing import Receipt, write_parts
 from spark_core.references import rows_aside
 from spark_core.run import Run
@@ -42,6 +44,7 @@ from spark_core.sweep.delete_batches import (
     run_task,
 )
 from spark_core.sweep.outcomes import are_finished
+from spark_core.sweep.pacing import Rate, first_rate
 from spark_core.sweep.progress import Meter, OnProgress
 from spark_core.sweep.why_kept import Kept
 
@@ -70,6 +73,8 @@ _LONGEST_REPETITION = 0.3
 # A request that is sent at the last moment stays under way for a while.
 _LEASE_MARGIN = timedelta(seconds=30)
 _IDLE_ROUNDS = 3
+# Reports of earlier sweeps that are asked for the store's pace.
+_SWEEPS_ASKED = 3
 
 
 class SecondLook(Protocol):
@@ -124,11 +129,13 @@ class Swept:
         tally: Objects by outcome, this process's only.
         rounds: Number of rounds.
         second_look: Figures of the last look at what is referenced.
+        store_keys_per_second: Keys a second that the store takes; None: it was never busy.
     """
 
     tally: Tally
     rounds: int
     second_look: SecondLookFigures
+    store_keys_per_second: int | None = None
 
 
 def delete_in_rounds(
@@ -166,7 +173,12 @@ def delete_in_rounds(
         while True:
             done, look, time_left = rounds.delete_for_one()
             if not done.objects["unsent"]:
-                return Swept(replace_unsent(rounds.total), rounds.number, look.figures)
+                return Swept(
+                    replace_unsent(rounds.total),
+                    rounds.number,
+                    look.figures,
+                    rounds.store_keys_per_second,
+                )
             idle = 0 if done.concluded else idle + 1
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, look, time_left)
@@ -201,6 +213,7 @@ class _Rounds:
         self._sweep = secrets.token_hex(6)
         self._is_here = deletes_here(plan.expired)
         self._spread = _spread(run, plan.expired.manifest.rows, is_here=self._is_here)
+        self._rate = _first_rate(run, self._spread.processes)
         self._concluded = _Concluded(run, journal, self._sweep)
         self._look: SecondLook | None = None
         self._meter: Meter | None = None
@@ -219,6 +232,12 @@ class _Rounds:
         done = self._send(concluded, look, time_left, self._meter)
         self._report(done, self._meter)
         return done, look, time_left
+
+    @property
+    def store_keys_per_second(self) -> int | None:
+        """Keys a second that the store takes from all processes; None: it was never busy."""
+        paces = self.total.paces
+        return round(sum(paces) / len(paces) * self._spread.processes) if paces else None
 
     def release(self) -> None:
         """Remove what only this process reads."""
@@ -247,6 +266,7 @@ class _Rounds:
             sweep=self._sweep,
             round=self.number,
             deletes_per_second=spread.deletes_per_second,
+            rate=self._rate,
             threads=run.options.read_threads,
             dispose=self._plan.dispose,
             lot_rows=spread.lot_rows,
@@ -416,6 +436,7 @@ class _Spread:
     deletes_per_second: float | None
     lot_rows: int
     requests_at_once: int
+    processes: int
 
 
 def _spread(run: Run, rows: int, *, is_here: bool) -> _Spread:
@@ -427,16 +448,35 @@ def _spread(run: Run, rows: int, *, is_here: bool) -> _Spread:
     limit = run.options.max_deletes_per_second
     at_once = _cores_here() if is_here else cores(run.spark)
     batches = max(1, -(-rows // BATCH_ROWS))
+    processes = 1 if is_here else min(batches, at_once)
     if limit is None:
         tasks = min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK)))
         if run.options.quarantine:
             # A copy takes time, and the look at an object that waits for its copy becomes old.
             # Copies run side by side anyway.
-            return _Spread(tasks, None, BATCH_ROWS, 1)
-        return _Spread(tasks, None, LOT_ROWS, REQUESTS_AT_ONCE)
+            return _Spread(tasks, None, BATCH_ROWS, 1, processes)
+        return _Spread(tasks, None, LOT_ROWS, REQUESTS_AT_ONCE, processes)
     tasks = min(batches, at_once)
     copies = 2 if not is_here and speculates(run.spark) else 1
-    return _Spread(tasks, limit / (tasks * copies), BATCH_ROWS, 1)
+    return _Spread(tasks, limit / (tasks * copies), BATCH_ROWS, 1, processes)
+
+
+def _first_rate(run: Run, processes: int) -> Rate | None:
+    """Return the rate with which the tasks of each process begin; None: a store without a pace."""
+    if run.namespace.kind == "local":
+        return None
+    return first_rate(_last_known_pace(run), processes)
+
+
+def _last_known_pace(run: Run) -> float | None:
+    """Ask the reports of the last sweeps how many keys a second the store took."""
+    for key in tables.runs(run.store, tables.DELETION_REPORT.folder)[:_SWEEPS_ASKED]:
+        with suppress(ChainError, CorruptTableError):
+            report = load_table(run.store, tables.DELETION_REPORT, key).manifest
+            known = DeletionFigures.of(report).store_keys_per_second
+            if known is not None:
+                return known
+    return None
 
 
 def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:

@@ -22,6 +22,7 @@ from spark_core.holds import Holds
 from spark_core.recorded_work import Gate, Task
 from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
+from spark_core.storage.contract import Pace
 from spark_core.storage.copies import described_same, same_content
 from spark_core.storage.objects import Description
 from spark_core.sweep.deadline import DeadlinePassedError
@@ -87,7 +88,7 @@ class Purging:
 
 
 @dataclass
-class _Pace:
+class _Pace(Pace):
     """Called before each request that deletes.
 
     A store's client also calls it before it sends a request again, which may be minutes later.

@@ -6,6 +6,7 @@ import pytest
 
 from spark_core.storage import DeleteOutcome
 from spark_core.sweep import quarantine
+from tests.support.paces import Called
 
 RUN = "2026-11-20T02-00-00Z"
 
@@ -107,7 +108,7 @@ class MoveConformance:
             raise KilledError
 
         with pytest.raises(KilledError):
-            quarantine.move(store, RUN, ["data/s/a"], pace=over)
+            quarantine.move(store, RUN, ["data/s/a"], pace=Called(over))
         assert outside.keys() == {"data/s/a", quarantine.key_of(RUN, "data/s/a")}
         assert quarantine.move(store, RUN, ["data/s/a"]) == moved("data/s/a")
 

@@ -66,6 +66,7 @@ from spark_core.storage.probes import (
     write_read_delete,
 )
 from tests.support.move_conformance import MoveConformance
+from tests.support.paces import Called
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
 QUARANTINE = "_lakefs/retention/gc/quarantine/run_id=2026-11-20T02-00-00Z/"
@@ -546,7 +547,7 @@ class StoreConformance(MoveConformance):
         left: list[int] = []
         assert {
             outcome.outcome
-            for outcome in store.delete(keys, pace=lambda: left.append(len(outside.keys())))
+            for outcome in store.delete(keys, pace=Called(lambda: left.append(len(outside.keys()))))
         } == {"deleted"}
         assert left == [10, 6, 2]
 

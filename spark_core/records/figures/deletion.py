@@ -73,6 +73,9 @@ class DeletionFigures(QuarantineFigures):
         rounds: Rounds of the last sweep; None where nothing was to be deleted.
         left_named: Address, outcome and error of some objects that were not deleted.
         second_look: The last look at what is referenced.
+        store_was_busy: Times that the store could not take a request, or some keys of one, in the
+            last sweep.
+        store_keys_per_second: Keys a second that the store took; None where it was never busy.
         deleted_objects: Objects deleted; None: no row, or not counted.
         deleted_bytes: Their bytes.
         already_gone_objects: Objects that were gone before.
@@ -91,6 +94,8 @@ class DeletionFigures(QuarantineFigures):
         default=None, metadata=LEFT_OUT
     )
     second_look: SecondLookFigures | None = field(default=None, metadata=LEFT_OUT)
+    store_was_busy: int = field(default=0, metadata=LEFT_OUT)
+    store_keys_per_second: int | None = field(default=None, metadata=LEFT_OUT)
     deleted_objects: int | None = field(default=None, metadata=LEFT_OUT)
     deleted_bytes: int = 0
     already_gone_objects: int = 0

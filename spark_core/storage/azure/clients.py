@@ -30,7 +30,7 @@ from spark_core.storage.azure.errors import is_passing
 from spark_core.storage.azure.reads import BlobReader, Identity, open_reader
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.obstore_reads import Readers
-from spark_core.storage.repeats import before_repetition
+from spark_core.storage.repeats import repeat_after
 
 T = TypeVar("T")
 
@@ -107,8 +107,7 @@ class Patience(ExponentialRetry):
         transport: Any,  # noqa: ARG002 - the client's signature
     ) -> None:
         """Wait as deletions wait, and ask before a deletion is repeated whether it still may be."""
-        deletion.wait(self.get_backoff_time(settings))
-        before_repetition()
+        repeat_after(lambda: deletion.wait(self.get_backoff_time(settings)))
 
 
 class _WithoutSignature(logging.Filter):

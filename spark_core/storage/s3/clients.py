@@ -24,7 +24,6 @@ from spark_core.pasted_keys import require_plain
 from spark_core.storage.contract import DIRECTORY_BUCKET, StoreOptions
 from spark_core.storage.obstore_reads import claim_process
 from spark_core.storage.remote import url_of
-from spark_core.storage.repeats import before_attempt
 from spark_core.storage.s3 import private_doors
 from spark_core.storage.s3.content_md5 import add_md5
 from spark_core.storage.s3.listing_pages import read_before_parser
@@ -46,12 +45,14 @@ class Clients:
     """The open clients of one process.
 
     Attributes:
-        boto: Lists, deletes, and describes the bucket; it answers key by key and names every key.
+        boto: Lists and describes the bucket.
+        deleting: Deletes; it answers key by key and names every key, and repeats nothing by itself.
         objects: Reads and writes, rooted at the bucket.
         region: The bucket's region.
     """
 
     boto: Any
+    deleting: Any
     objects: obstore.store.S3Store
     region: str
 
@@ -95,7 +96,8 @@ def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clie
     session = _session(options, os.getpid())
     region = region or options.s3_region or _region_of(bucket, session, options)
     boto = _boto(options, region, os.getpid())
-    return Clients(boto, _obstore(bucket, session, options, boto.meta.endpoint_url, region), region)
+    objects = _obstore(bucket, session, options, boto.meta.endpoint_url, region)
+    return Clients(boto, _boto(options, region, os.getpid(), repeats=False), objects, region)
 
 
 @lru_cache(maxsize=16)
@@ -132,7 +134,7 @@ def _session(options: StoreOptions, _process: int) -> boto3.Session:
 
 
 @lru_cache(maxsize=16)
-def _boto(options: StoreOptions, region: str, process: int) -> Any:
+def _boto(options: StoreOptions, region: str, process: int, *, repeats: bool = True) -> Any:
     boto = _session(options, process).client(
         "s3",
         region_name=region,
@@ -141,8 +143,11 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
             ignore_configured_endpoint_urls=options.s3_own_endpoint_only or None,
             connect_timeout=options.connect_timeout.total_seconds(),
             read_timeout=options.read_timeout.total_seconds(),
-            # Adaptive: a throttling store slows this client down instead of failing the run.
-            retries={"mode": "adaptive", "total_max_attempts": options.max_retries + 1},
+            # Adaptive: a throttling store slows this client down instead of failing the run. Who
+            # deletes has a pace of its own, and must see that the store is busy.
+            retries={"mode": "adaptive", "total_max_attempts": options.max_retries + 1}
+            if repeats
+            else {"mode": "standard", "total_max_attempts": 1},
             s3={"addressing_style": "path" if options.s3_path_style else "virtual"},
             # Copies and restores keep more requests under way than the client's default of ten.
             max_pool_connections=32,
@@ -154,8 +159,6 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
     private_doors.read_first(boto, read_before_parser)
     private_doors.before_signing(boto, "DeleteObjects", add_md5)
     private_doors.stay_in_region(boto)
-    # The pace tells whether the client itself waited too long.
-    private_doors.before_each_attempt(boto, lambda **_: before_attempt())
     return boto
 
 

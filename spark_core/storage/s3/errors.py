@@ -9,9 +9,11 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     CredentialRetrievalError,
+    HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
 )
+from botocore.exceptions import ConnectionError as NoConnectionError
 from obstore.exceptions import AlreadyExistsError, BaseError, UnauthenticatedError
 
 from spark_core.errors import PermissionDeniedError, SettingsError
@@ -133,6 +135,13 @@ def _of_answer(error: ClientError) -> S3Failure:
     region = fields.get("Region") or answered.get("HTTPHeaders", {}).get("x-amz-bucket-region")
     role = error.operation_name.startswith("AssumeRole")
     return S3Failure(answered.get("HTTPStatusCode"), str(fields.get("Code", "")), region, role)
+
+
+def is_passing(error: Exception, failure: S3Failure) -> bool:
+    """Say whether a request may do better later: the store was busy, failed, or did not answer."""
+    if isinstance(error, NoConnectionError | HTTPClientError):
+        return True
+    return failure.code in _PASSING or failure.status == 429 or (failure.status or 0) >= 500
 
 
 def deletion_answer(code: str) -> Answer:

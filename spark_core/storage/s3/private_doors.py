@@ -48,14 +48,6 @@ def _called_redirected(context: dict[str, Any], **_: object) -> None:
     context.get("s3_redirect", {})["redirected"] = True
 
 
-def before_each_attempt(boto: Any, handler: Callable[..., None]) -> None:
-    """Call a handler before each request, also before those that the client repeats by itself.
-
-    It is called last of all, as the client's own handler may wait.
-    """
-    boto.meta.events.register_last("before-send", handler)
-
-
 def before_signing(boto: Any, operation: str, handler: Callable[..., None]) -> None:
     """Call a handler when the body is final; headers that it adds are signed with the rest."""
     boto.meta.events.register(f"before-sign.s3.{operation}", handler)

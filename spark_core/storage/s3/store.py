@@ -22,7 +22,6 @@ from spark_core.storage.failures import Explanation, Words
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.remote import OrderedRemoteStore, RemoteStore
-from spark_core.storage.repeats import paced
 from spark_core.storage.s3.clients import (
     Clients,
     bucket_region,
@@ -32,7 +31,13 @@ from spark_core.storage.s3.clients import (
 )
 from spark_core.storage.s3.copies import Bucket, description_of
 from spark_core.storage.s3.credentials import carried
-from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, explain, failure_of
+from spark_core.storage.s3.errors import (
+    CLIENT_ERRORS,
+    deletion_answer,
+    explain,
+    failure_of,
+    is_passing,
+)
 from spark_core.storage.s3.listing_pages import checksum_of, page_batch, page_prefixes
 from spark_core.storage.s3.probe import probe_delete
 from spark_core.storage.s3.undelete import after_deletion, find_deleted, undelete_hint
@@ -245,8 +250,12 @@ class Requests(RemoteStore[Clients]):
 
         return probe_delete(send, self._name(key), key)
 
-    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> dict[str, Answer]:
-        """Send one request; the client itself repeats it at the same pace if throttled as a whole.
+    def _send_deletion(
+        self,
+        keys: Sequence[str],
+        pace: Pace,  # noqa: ARG002 - one request
+    ) -> dict[str, Answer]:
+        """Send one request, once.
 
         S3 confirms a missing key like a deleted one, so `already_gone` comes only from stores that
         report it. On a versioned bucket a deletion is a marker.
@@ -256,15 +265,17 @@ class Requests(RemoteStore[Clients]):
         names = {self._before + key: key for key in keys}
         self.requests["delete"] += 1
         try:
-            with paced(pace):
-                answer = self._clients.boto.delete_objects(
-                    Bucket=self.namespace.bucket,
-                    Delete={"Objects": [{"Key": name} for name in names], "Quiet": False},
-                )
+            answer = self._clients.deleting.delete_objects(
+                Bucket=self.namespace.bucket,
+                Delete={"Objects": [{"Key": name} for name in names], "Quiet": False},
+            )
         except CLIENT_ERRORS as error:
             failure = failure_of(error)
             return dict.fromkeys(
-                keys, Answer("refused" if failure.refuses else "failed", str(failure))
+                keys,
+                Answer("refused", str(failure))
+                if failure.refuses
+                else Answer("failed", str(failure), passing=is_passing(error, failure)),
             )
         outcome_of = {
             entry["Key"]: Answer("deleted") for entry in answer.get("Deleted", []) if "Key" in entry

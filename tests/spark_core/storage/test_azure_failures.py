@@ -26,6 +26,7 @@ from spark_core.sweep.deadline import DeadlinePassedError
 from tests.support.azure_faults import batch, error
 from tests.support.failing_store import ACTIONS as SHARED
 from tests.support.failing_store import everything_told, require_passing_after_silence, told_server
+from tests.support.paces import Called
 from tests.support.scripted_s3 import Answer
 
 KEY = "c2NyaXB0ZWQtU0VDUkVULWtleQ=="
@@ -523,7 +524,7 @@ def test_keys_that_go_one_by_one_ask_again_whether_they_still_may(answering, mon
     monkeypatch.setattr(deletion, "monotonic", lambda: seconds[0])
     store = answering(slow)
     store._bulk = False
-    store.delete(["data/a", "data/b", "data/c"], pace=lambda: paced.append(len(asked)))
+    store.delete(["data/a", "data/b", "data/c"], pace=Called(lambda: paced.append(len(asked))))
     assert paced == [0, 1, 2], "the service took three minutes for each"
 
 
@@ -535,11 +536,11 @@ def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
         asked.append(request)
         return next(answers)
 
-    outcomes = answering(answer, max_retries=1).delete(
-        ["data/a"], pace=lambda: paced.append(len(asked))
-    )
+    pace = Called(lambda: paced.append(len(asked)))
+    outcomes = answering(answer, max_retries=1).delete(["data/a"], pace=pace)
     assert outcomes == [DeleteOutcome("data/a", "deleted")]
     assert paced == [0, 1], "once before each request"
+    assert pace.turned_away == [None], "and it learns of each that the store was too busy for"
 
 
 def test_a_deletion_is_not_repeated_once_its_time_is_over(answering):
@@ -554,7 +555,7 @@ def test_a_deletion_is_not_repeated_once_its_time_is_over(answering):
             raise DeadlinePassedError
 
     with pytest.raises(DeadlinePassedError):
-        answering(answer, max_retries=3).delete(["data/a"], pace=pace)
+        answering(answer, max_retries=3).delete(["data/a"], pace=Called(pace))
     assert len(asked) == 1
 
 

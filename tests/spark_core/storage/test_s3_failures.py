@@ -24,6 +24,7 @@ from tests.support.failing_store import (
     require_passing_after_silence,
     told_server,
 )
+from tests.support.paces import Called
 from tests.support.scripted_s3 import Answer, error
 
 KEY_ID, SECRET = "AKIASCRIPTEDKEY00000", "scripted-SECRET-access-key"
@@ -154,7 +155,7 @@ def test_a_request_is_sent_again_when_it_failed_in_passing(answering):
         assert ACTIONS[action](store)
 
 
-def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
+def test_a_deletion_that_is_repeated_as_a_whole_keeps_the_pace(answering):
     paced, asked = [], []
     deleted = Answer(200, b"<DeleteResult><Deleted><Key>ns/data/x</Key></Deleted></DeleteResult>")
     answers = iter([error(503, "SlowDown"), deleted])
@@ -163,11 +164,26 @@ def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
         asked.append(request)
         return next(answers)
 
-    outcomes = answering(answer, max_retries=1).delete(
-        ["data/x"], pace=lambda: paced.append(len(asked))
-    )
+    pace = Called(lambda: paced.append(len(asked)))
+    outcomes = answering(answer, max_retries=1).delete(["data/x"], pace=pace)
     assert outcomes == [DeleteOutcome("data/x", "deleted")]
     assert paced == [0, 1], "once before each request"
+    assert pace.turned_away == [1], "and it learns of each that the store was too busy for"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "requests"),
+    [(503, "SlowDown", 2), (500, "InternalError", 2), (502, "", 2), (429, "", 2), (400, "X", 1)],
+)
+def test_a_deletion_is_repeated_if_the_store_may_do_better_later(answering, status, code, requests):
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return error(status, code)
+
+    (outcome,) = answering(answer, max_retries=1).delete(["data/x"])
+    assert (outcome.outcome, len(asked)) == ("failed", requests)
 
 
 def test_a_pace_that_asks_the_store_itself_ends(answering):
@@ -187,7 +203,7 @@ def test_a_pace_that_asks_the_store_itself_ends(answering):
         if len(beats) == 2:
             assert list(store.list("data/"))
 
-    assert store.delete(["data/x"], pace=beat) == [DeleteOutcome("data/x", "deleted")]
+    assert store.delete(["data/x"], pace=Called(beat)) == [DeleteOutcome("data/x", "deleted")]
     assert len(beats) == 2
 
 
@@ -206,7 +222,7 @@ def test_a_deletion_is_not_repeated_after_the_time_that_it_was_allowed_in(answer
             raise PassedError
 
     with pytest.raises(PassedError):
-        answering(answer, max_retries=3).delete(["data/x"], pace=pace)
+        answering(answer, max_retries=3).delete(["data/x"], pace=Called(pace))
     assert len(asked) == 1
 
 

@@ -22,7 +22,7 @@ from spark_core.storage.local import LocalStore
 from spark_core.sweep import delete_batches, recheck
 from spark_core.sweep.deadline import Clocks, Deadline
 from spark_core.sweep.delete_batches import Orders, run_task
-from spark_core.sweep.pacing import Pacer
+from spark_core.sweep.pacing import Pacer, Rate
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
 A, B, C, D, E = (f"data/s/{name}" for name in "abcde")
@@ -562,3 +562,18 @@ def test_a_task_that_begins_after_the_end_of_its_lease_was_found_deletes_nothing
     assert case.store.deleted == []
     lock.write_text(f"{'0' * 36} 1:2\n")
     assert case.run("data/s/a", tasks_lock=str(lock)).objects == {"deleted": 1}
+
+
+def test_a_busy_store_slows_the_task_down_and_the_tally_says_so(case):
+    case.plant(A, B, C)
+
+    def dispose(store, keys, pace):
+        pace()
+        if keys == [A, B, C]:
+            pace.busy(2)
+            pace()
+        return store.delete(keys)
+
+    tally = case.run(A, B, C, rate=Rate(1_000.0), sweep="busy", dispose=dispose)
+    assert (tally.objects, tally.busy, tally.paces) == ({"deleted": 3}, 1, [500.0])
+    assert case.run(A, rate=Rate(1_000.0), sweep="idle").paces == [], "never busy"

@@ -277,3 +277,17 @@ def test_what_is_kept_is_looked_at_once_more_where_an_executor_was_lost(case, mo
     monkeypatch.setattr(sweep, "delete_in_rounds", losing)
     case.sweep()
     assert settled == [until]
+
+
+@pytest.mark.spark
+def test_the_next_sweep_begins_with_the_pace_that_the_last_one_found(case):
+    first = case.sweep(denied=[X])
+    assert rounds._last_known_pace(case.run) is None, "the store was never busy"
+    facts = {**first.manifest.facts, "store_was_busy": 3, "store_keys_per_second": 4_000}
+    busy = replace(first.manifest, facts=facts)
+    case.run.store.put(tables.manifest_key(tables.DELETION_REPORT, case.run.key), busy.to_json())
+    assert rounds._last_known_pace(case.run) == 4_000
+    assert rounds._first_rate(case.run, 2) is None, "a disk has no pace"
+    remote = SimpleNamespace(store=case.run.store, namespace=SimpleNamespace(kind="s3"))
+    rate = rounds._first_rate(remote, 2)
+    assert (rate.per_second, rate.ceiling) == (1_700.0, 2_000.0)
