@@ -31,8 +31,8 @@ class Confirmed:
     """A finding of a mark, or a policy, that somebody confirmed.
 
     Attributes:
-        what: Name of the check, or `policy` or `resets`.
-        run: Run key of the mark; null if it is of no run.
+        what: Name of the check, or `policy`, `resets` or `branches`.
+        run: Run key of the mark, or key of the mark of branches; null if it is of no run.
         by: Who confirmed it.
         found: What was confirmed.
     """
@@ -191,6 +191,79 @@ class RulesDone:
 
 
 @dataclass(frozen=True)
+class BranchDecided:
+    """What a mark of stale branches decided about a branch.
+
+    Attributes:
+        branch: Its name.
+        goes: Whether it may go.
+        commit: Its head.
+        why: The reason.
+    """
+
+    branch: str
+    goes: bool
+    commit: str
+    why: str
+
+
+@dataclass(frozen=True)
+class BranchesMarked:
+    """A mark of stale branches.
+
+    Attributes:
+        mark: Its key, which the other commands take.
+        policy_version: Number of the version of the policy.
+        branches: Every branch.
+    """
+
+    mark: str
+    policy_version: int
+    branches: list[BranchDecided]
+
+
+@dataclass(frozen=True)
+class BranchDone:
+    """What became of a branch.
+
+    Attributes:
+        branch: Its name.
+        outcome: In words.
+        until: ISO instant until when it can be restored; null where it cannot, or is there.
+        why: More words; empty where `outcome` says all.
+    """
+
+    branch: str
+    outcome: str
+    until: str | None
+    why: str
+
+
+@dataclass(frozen=True)
+class BranchesDone:
+    """What a deletion of branches, or their restoring, did.
+
+    Attributes:
+        mark: Key of the mark.
+        branches: What became of each.
+    """
+
+    mark: str
+    branches: list[BranchDone]
+
+
+@dataclass(frozen=True)
+class HoldsEnded:
+    """Holds of deleted branches that ended.
+
+    Attributes:
+        holds: Their names.
+    """
+
+    holds: list[str]
+
+
+@dataclass(frozen=True)
 class Certified:
     """A certificate that was written.
 
@@ -270,6 +343,9 @@ class ActDocument:
         | RulesNow
         | PolicyNow
         | RulesDone
+        | BranchesMarked
+        | BranchesDone
+        | HoldsEnded
         | Certified
         | WayToErasure
         | None

@@ -10,102 +10,168 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.account import who
-from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body
+from lakegc_dagster.cli.act_document import (
+    BranchDecided,
+    BranchDone,
+    BranchesDone,
+    BranchesMarked,
+    Confirmed,
+    HoldsEnded,
+)
+from lakegc_dagster.cli.acting import acting, tell
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType
+from lakegc_dagster.cli.groups import Commands
 from lakegc_dagster.cli.holds import open_now
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from spark_core.model import RunKey
     from spark_core.policies.branches.deletion import BranchOutcome
     from spark_core.policies.branches.marked import BranchMark
     from spark_core.run import Run
 
-
-@click.command("branches")
-@click.argument("repository", type=RepositoryType())
-@click.option(
-    "--confirm",
-    "confirm_key",
-    type=RunKeyType(),
-    metavar="MARK",
-    help="Say that what this mark lets go may go.",
-)
-@click.option(
-    "--delete",
-    "delete_key",
-    type=RunKeyType(),
-    metavar="MARK",
-    help="Delete the confirmed branches of this mark that did not change since.",
-)
-@click.option(
-    "--undo",
-    "undo_key",
-    type=RunKeyType(),
-    metavar="MARK",
-    help="Make the deleted branches of this mark again, at the same commits.",
-)
-@click.option(
-    "--end-holds", is_flag=True, help="Remove the holds of branches whose days to undo are over."
-)
-@click.option(
+_repository = click.argument("repository", type=RepositoryType())
+_mark = click.argument("key", metavar="MARK", type=RunKeyType())
+_only = click.option(
     "--branch",
     "only",
     multiple=True,
     metavar="NAME",
-    help="With --confirm or --undo: this branch alone; may be given several times.",
+    help="This branch alone; may be given several times.",
 )
-@command_body
-def branches(
-    config: Path | None,
-    repository: str,
-    *,
-    confirm_key: RunKey | None,
-    delete_key: RunKey | None,
-    undo_key: RunKey | None,
-    only: tuple[str, ...],
-    end_holds: bool,
-) -> int:
-    """Show which branches `branch_lifecycle` of the policy lets go, and why the others stay.
 
-    Without an option it marks: it decides about every branch, stores that under a key, and deletes
-    nothing. Confirm the mark, then delete. A branch that changed since stays. Deleted branches can
-    be made again for the policy's `undo_days`.
+
+@click.group("branches", cls=Commands)
+def branches() -> None:
+    """Mark, confirm, delete and restore branches that `branch_lifecycle` of the policy lets go.
 
     \b
     Examples:
-      lakegc retention branches my-repo
-      lakegc retention branches my-repo --confirm 2026-11-20T02-00-00Z
-      lakegc retention branches my-repo --delete 2026-11-20T02-00-00Z
-      lakegc retention branches my-repo --undo 2026-11-20T02-00-00Z --branch users-ann
-      lakegc retention branches my-repo --end-holds
+      lakegc retention branches mark my-repo
+      lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z
+      lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
+      lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
+      lakegc retention branches end-holds my-repo
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    chosen = [bool(each) for each in (confirm_key, delete_key, undo_key, end_holds)]
-    if sum(chosen) > 1:
-        raise click.UsageError("choose one of --confirm, --delete, --undo and --end-holds.")
-    if only and not (confirm_key or undo_key):
-        raise click.UsageError("--branch goes with --confirm or --undo.")
+
+
+@branches.command("mark")
+@_repository
+@acting
+def branches_mark(config: Path | None, repository: str) -> int:
+    """Show which branches may go, and why the others stay; deletes nothing.
+
+    It decides about every branch and stores that under a key. Confirm the mark, then delete.
+
+    \b
+    Example:
+      lakegc retention branches mark my-repo
+    """  # noqa: D301 - as above
     with ExitStack() as stack:
+        from spark_core.policies.branches import marked
+
         run = open_now(config, stack, repository)
-        if confirm_key is not None:
-            return _confirm(run, confirm_key, only)
-        if delete_key is not None:
-            return _delete(run, delete_key)
-        if undo_key is not None:
-            return _undo(run, undo_key, only)
-        return _end_holds(run) if end_holds else _mark(run)
+        made = marked.mark(run, who=who())
+        _show_mark(run, made)
+        rows = [
+            BranchDecided(row.branch, row.goes, row.commit_id, row.why) for row in made.branches
+        ]
+        command = f"lakegc retention branches confirm {repository} {made.mark}"
+        tell(BranchesMarked(made.mark, made.policy_version, rows), command if made.going else "")
+        if made.going:
+            _say(f"next     {command}")
+            _say(f"then     lakegc retention branches delete {repository} {made.mark}")
+        _show_undoable(run)
+    return 0
 
 
-def _mark(run: Run) -> int:
-    from spark_core.policies.branches import marked
+@branches.command("confirm")
+@_repository
+@_mark
+@_only
+@acting
+def branches_confirm(
+    config: Path | None, repository: str, key: RunKey, only: tuple[str, ...]
+) -> int:
+    """Confirm that the branches that a mark lets go may go; deletes nothing.
 
-    made = marked.mark(run, who=who())
-    _show_mark(run, made)
-    going = len(made.going)
-    if going:
-        command = f"lakegc retention branches {run.repository.id}"
-        _say(f"next     {command} --confirm {made.mark}")
-        _say(f"then     {command} --delete {made.mark}")
-    _show_undoable(run)
+    \b
+    Examples:
+      lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z
+      lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z --branch users-ann
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from spark_core.policies.branches import marked
+
+        run = open_now(config, stack, repository)
+        confirmed = marked.confirm(run, key, who=who(), only=only)
+        command = f"lakegc retention branches delete {repository} {key}"
+        names = ", ".join(confirmed.branches)
+        tell(Confirmed("branches", str(key), confirmed.who, names), command)
+        _say(f"confirmed by {confirmed.who}: {names}")
+        _say(f"next     {command}")
+    return 0
+
+
+@branches.command("delete")
+@_repository
+@_mark
+@acting
+def branches_delete(config: Path | None, repository: str, key: RunKey) -> int:
+    """Delete the confirmed branches of a mark that did not change since.
+
+    They can be restored for the policy's `undo_days`, until which a hold keeps their objects. Holds
+    of branches whose days are over end with it.
+
+    \b
+    Example:
+      lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from spark_core.policies.branches import deletion
+
+        run = open_now(config, stack, repository)
+        code = _show_outcomes(run, key, deletion.delete(run, key, who=who()))
+        _end_holds(run)
+    return code
+
+
+@branches.command("restore")
+@_repository
+@_mark
+@_only
+@acting
+def branches_restore(
+    config: Path | None, repository: str, key: RunKey, only: tuple[str, ...]
+) -> int:
+    """Make the deleted branches of a mark again, at the same commits.
+
+    \b
+    Examples:
+      lakegc retention branches restore my-repo 2026-11-20T02-00-00Z
+      lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from spark_core.policies.branches import deletion
+
+        run = open_now(config, stack, repository)
+        return _show_outcomes(run, key, deletion.undo(run, key, who=who(), only=only))
+
+
+@branches.command("end-holds")
+@_repository
+@acting
+def branches_end_holds(config: Path | None, repository: str) -> int:
+    """Remove the holds of deleted branches whose days to be restored are over.
+
+    \b
+    Example:
+      lakegc retention branches end-holds my-repo
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        tell(HoldsEnded(_end_holds(open_now(config, stack, repository))))
     return 0
 
 
@@ -128,42 +194,17 @@ def _show_mark(run: Run, made: BranchMark) -> None:
 
 
 def _show_undoable(run: Run) -> None:
-    """Name the deleted branches of earlier marks that can be made again."""
+    """Name the deleted branches of earlier marks that can be restored."""
     from spark_core.policies.branches import marked
 
     steps = marked.steps(run.store).values()
     found = [step for each in steps if (step := marked.may_come_back(each)) is not None]
+    command = f"lakegc retention branches restore {run.repository.id}"
     for step in sorted(found, key=lambda step: step.until):
         if step.until >= run.now():
-            _say(
-                f"deleted  {step.branch}: until {step.until:%Y-%m-%d %H:%M} UTC it can be made "
-                f"again (--undo {step.mark})"
-            )
+            _say(f"deleted  {step.branch}: until {_minute(step.until)} UTC: {command} {step.mark}")
         else:
-            _say(f"over     {step.branch}: its days are over; --end-holds removes its hold")
-
-
-def _confirm(run: Run, key: RunKey, only: Sequence[str]) -> int:
-    from spark_core.policies.branches import marked
-
-    confirmed = marked.confirm(run, key, who=who(), only=only)
-    _say(f"confirmed by {confirmed.who}: {', '.join(confirmed.branches)}")
-    _say(f"next     lakegc retention branches {run.repository.id} --delete {key}")
-    return 0
-
-
-def _delete(run: Run, key: RunKey) -> int:
-    from spark_core.policies.branches import deletion
-
-    code = _show_outcomes(run, key, deletion.delete(run, key, who=who()))
-    _end_holds(run)
-    return code
-
-
-def _undo(run: Run, key: RunKey, only: Sequence[str]) -> int:
-    from spark_core.policies.branches import deletion
-
-    return _show_outcomes(run, key, deletion.undo(run, key, who=who(), only=only))
+            _say(f"over     {step.branch}: its days are over; `end-holds` removes its hold")
 
 
 def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int:
@@ -175,23 +216,38 @@ def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int
         (
             visible(each.branch),
             each.outcome,
-            "-" if each.until is None else f"{each.until:%Y-%m-%d %H:%M}",
+            "-" if each.until is None else _minute(each.until),
             visible(each.why) or "-",
         )
         for each in found
     ]
-    columns = ("branch", "outcome", "can be made again until (UTC)", "why")
+    columns = ("branch", "outcome", "can be restored until (UTC)", "why")
     title = f"Branches of {run.repository.id}, mark {key}"
     console.console().print(console.table(title, columns, rows))
+    done = [
+        BranchDone(
+            each.branch,
+            each.outcome,
+            None if each.until is None else each.until.isoformat(),
+            each.why,
+        )
+        for each in found
+    ]
+    tell(BranchesDone(str(key), done))
     return FAILED if any(each.outcome in OPEN for each in found) else 0
 
 
-def _end_holds(run: Run) -> int:
+def _end_holds(run: Run) -> list[str]:
     from spark_core.policies.branches import deletion
 
-    for hold in deletion.end_holds(run):
-        _say(f"{hold.words} was removed: the days to make its branch again are over")
-    return 0
+    ended = deletion.end_holds(run)
+    for hold in ended:
+        _say(f"{hold.words} was removed: the days to restore its branch are over")
+    return [hold.name for hold in ended]
+
+
+def _minute(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M}"
 
 
 def _say(words: str) -> None:

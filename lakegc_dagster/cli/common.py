@@ -45,16 +45,18 @@ INTERRUPTED_WORDS = {
     "confirm": "`lakegc runs` shows whether the mark is confirmed",
     "hold add": "`lakegc hold list` shows whether the hold is there",
     "hold remove": "`lakegc hold list` shows whether the hold is there",
-    "retention branches": "the same command goes on; `lakegc retention branches REPOSITORY` shows "
+    "retention branches confirm": "`lakegc retention branches delete` says whether it is confirmed",
+    "retention branches delete": "the same command goes on; `lakegc retention branches mark` shows "
     "what was deleted",
+    "retention branches restore": "the same command goes on with the rest",
     "rules set": "`lakegc rules get` shows the rules as the server has them",
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
     "retention set": "`lakegc retention history` shows the versions that there are",
     "retention delete": "`lakegc retention history` shows the versions that there are",
     "retention confirm": "`lakegc retention remove` says whether the policy is confirmed",
     "retention remove": "no object was deleted; merges that were made stand, and `lakegc retention "
-    "undo` reverts them",
-    "retention undo": "what was reverted stands; the same command goes on with the rest",
+    "restore` reverts them",
+    "retention restore": "what was reverted stands; the same command goes on with the rest",
     "metrics": "a file is replaced in one step or stays as it was",
     "notify": "some people may have been told",
     "certificate": "no certificate was written",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -109,19 +111,28 @@ def hold_add(
 
 @hold.command("list")
 @_repository
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 @command_body
-def hold_list(config: Path | None, repository: str) -> int:
+def hold_list(config: Path | None, repository: str, *, as_json: bool) -> int:
     """Show the holds of a repository.
 
     \b
-    Example:
+    Examples:
       lakegc hold list my-repo
+      lakegc hold list my-repo --json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
         from spark_core import holds
 
         found = holds.load(open_now(config, stack, repository).store).holds
+        if as_json:
+            named = [
+                HoldNow(one.name, one.kind, one.value, one.who, one.why, is_there=True)
+                for one in found
+            ]
+            click.echo(json.dumps([asdict(each) for each in named], indent=1))
+            return 0
         shown = console.console()
         if not found:
             shown.print(

@@ -1,4 +1,4 @@
-"""`lakegc retention remove`, `undo` and `confirm`: entries that rules remove by a commit."""
+"""`lakegc retention remove`, `restore` and `confirm`: entries that rules remove by a commit."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _KEPT = {
 def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> int:
     """Remove what the rules with `effect: remove` name, by a commit on each rule's branch.
 
-    Deletes no object: `lakegc retention undo` reverts the commits as long as the objects are there,
-    and until when rules and policy let them be is shown. Staged entries cannot come back, so they
-    are reset only if that was confirmed separately. A branch that cannot be written to is named,
-    stays as it was, and is tried again by the next removal.
+    Deletes no object: `lakegc retention restore` reverts the commits as long as the objects are
+    there, and until when rules and policy let them be is shown. Staged entries cannot come back, so
+    they are reset only if that was confirmed separately. A branch that cannot be written to is
+    named, stays as it was, and is tried again by the next removal.
 
     \b
     Examples:
@@ -60,13 +60,13 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
         done = removal.remove(run, who=who(), dry_run=dry_run)
         _show_removal(repository, str(run.key), done, dry_run=dry_run)
         rules = [_removed(each) for each in done.named]
-        undo = f"lakegc retention undo {repository} {run.key}"
+        command = f"lakegc retention restore {repository} {run.key}"
         has_commit = not dry_run and any(rule.commit for rule in rules)
-        tell(RulesDone(str(run.key), dry_run, rules), undo if has_commit else "")
+        tell(RulesDone(str(run.key), dry_run, rules), command if has_commit else "")
         return 0 if done.is_as_wanted else FAILED
 
 
-@click.command("undo")
+@click.command("restore")
 @_repository
 @click.argument("key", metavar="RUN", type=RunKeyType())
 @click.option(
@@ -77,7 +77,7 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
 )
 @take_over_option
 @acting
-def retention_undo(
+def retention_restore(
     config: Path | None,
     repository: str,
     key: RunKey,
@@ -94,8 +94,8 @@ def retention_undo(
 
     \b
     Examples:
-      lakegc retention undo my-repo 2026-11-20T02-00-00Z
-      lakegc retention undo my-repo 2026-11-20T02-00-00Z --what-is-there
+      lakegc retention restore my-repo 2026-11-20T02-00-00Z
+      lakegc retention restore my-repo 2026-11-20T02-00-00Z --what-is-there
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from spark_core.lock import lease
@@ -262,7 +262,7 @@ def _show_removal(repository: str, key: str, done: Removal, *, dry_run: bool) ->
     if dry_run:
         text = f"Nothing was changed. The policy is version {done.version.number}, digest {digest}."
     elif any(each.outcome.commit for each in done.named):
-        text = f"No object was deleted. undo     lakegc retention undo {repository} {key}"
+        text = f"No object was deleted. undo     lakegc retention restore {repository} {key}"
     else:
         text = "No commit was made."
     shown.print(text, markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,9 +20,10 @@ from lakegc_dagster.cli.holds import open_now
 from lakegc_dagster.cli.removal import (
     retention_confirm,
     retention_remove,
-    retention_undo,
+    retention_restore,
     show_removed,
 )
+from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -66,15 +68,15 @@ def retention() -> None:
       lakegc retention remove my-repo --dry-run
       lakegc retention confirm my-repo 1f0c2a9b77d1
       lakegc retention remove my-repo
-      lakegc retention undo my-repo 2026-11-20T02-00-00Z
-      lakegc retention branches my-repo
+      lakegc retention restore my-repo 2026-11-20T02-00-00Z
+      lakegc retention branches mark my-repo
       lakegc retention delete my-repo
       lakegc retention schema > retention.schema.json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
 
 
 retention.add_command(retention_remove)
-retention.add_command(retention_undo)
+retention.add_command(retention_restore)
 retention.add_command(retention_confirm)
 retention.add_command(branches)
 
@@ -171,19 +173,24 @@ def retention_delete(config: Path | None, repository: str) -> int:
 
 @retention.command("history")
 @_repository
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 @command_body
-def retention_history(config: Path | None, repository: str) -> int:
+def retention_history(config: Path | None, repository: str, *, as_json: bool) -> int:
     """Show every version of the policy, who set it and when.
 
     \b
-    Example:
+    Examples:
       lakegc retention history my-repo
+      lakegc retention history my-repo --json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
         from spark_core.policies import versions
 
         found = versions.history(open_now(config, stack, repository).store)
+        if as_json:
+            click.echo(json.dumps([_facts(version) for version in found], indent=1))
+            return 0
         shown = console.console()
         if not found:
             shown.print(f"{repository} never had a retention policy.", markup=False)
@@ -411,10 +418,21 @@ def _show_lifecycle(repository: str, lifecycle: Lifecycle) -> None:
     staged = "with" if lifecycle.delete_staged else "never with"
     shown.print(
         f"branches go {staged} staged entries, and can be made again for {lifecycle.undo_days:,} "
-        f"days{kept}. `lakegc retention branches {repository}` shows which.",
+        f"days{kept}. `lakegc retention branches mark {repository}` shows which.",
         markup=False,
         soft_wrap=True,
     )
+
+
+def _facts(version: Version) -> dict[str, Any]:
+    policy = version.policy
+    return {
+        "version": version.number,
+        "digest": version.policy_digest,
+        "by": version.who,
+        "since": version.since.isoformat(),
+        "policy": None if policy is None else read_json(policy.to_json()),
+    }
 
 
 def _words(policy: Policy) -> list[str]:

@@ -16,7 +16,9 @@ from spark_core.run import Run
 from spark_core.settings import Settings
 
 REMOVE = f"Remove: lakegc retention remove {REPOSITORY_ID}; entries go by a commit, and no object"
-CLEAR = f"Stale branches: lakegc retention branches {REPOSITORY_ID}; marked, confirmed, deleted"
+CLEAR = (
+    f"Stale branches: lakegc retention branches mark {REPOSITORY_ID}; marked, confirmed, deleted"
+)
 _WHO = "the demo"
 
 
@@ -35,7 +37,7 @@ def show_removal(shown: Console, settings: Settings) -> None:
     ]
     columns = ("rule", "what became of it", "entries", "undo until (UTC)")
     shown.print(console.table(f"Removal from {REPOSITORY_ID}, run {run.key}", columns, rows))
-    shown.print(f"  undo     lakegc retention undo {REPOSITORY_ID} {run.key}", markup=False)
+    shown.print(f"  undo     lakegc retention restore {REPOSITORY_ID} {run.key}", markup=False)
 
 
 def show_branches(shown: Console, settings: Settings) -> None:
@@ -49,7 +51,7 @@ def show_branches(shown: Console, settings: Settings) -> None:
     for each in deletion.delete(run, key, who=_WHO):
         until = "" if each.until is None else f", can be made again until {each.until:%Y-%m-%d}"
         shown.print(f"  {each.branch}: {each.outcome}{until}", markup=False)
-    shown.print(f"  undo     lakegc retention branches {REPOSITORY_ID} --undo {key}", markup=False)
+    shown.print(f"  undo     lakegc retention branches restore {REPOSITORY_ID} {key}", markup=False)
 
 
 def _opened(settings: Settings) -> Run:

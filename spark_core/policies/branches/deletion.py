@@ -86,18 +86,18 @@ class _Deletion:
 
     def state(self) -> str:
         """Say what was done, for an error."""
-        command = f"lakegc retention branches {self._run.repository.id}"
+        name, mark = self._run.repository.id, self._mark.mark
         doubt = (
-            f" Whether {self._asked} is deleted is not known; `{command} --delete "
-            f"{self._mark.mark}` finds out."
+            f" Whether {self._asked} is deleted is not known; `lakegc retention branches delete "
+            f"{name} {mark}` finds out."
             if self._asked
             else ""
         )
         if not self._deleted:
             return f"No branch is known to be deleted by this call.{doubt}"
         return (
-            f"Deleted by this call: {', '.join(self._deleted)}. Each can be made again (`{command} "
-            f"--undo {self._mark.mark}`).{doubt}"
+            f"Deleted by this call: {', '.join(self._deleted)}. Each can be restored (`lakegc "
+            f"retention branches restore {name} {mark}`).{doubt}"
         )
 
     def of(self, confirmed: Mapping[int, MarkedBranch]) -> list[BranchOutcome]:

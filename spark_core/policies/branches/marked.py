@@ -287,8 +287,7 @@ def require_confirmed(run: Run, marked: BranchMark) -> dict[int, MarkedBranch]:
     except NotFoundError:
         raise SettingsError(
             f"mark {marked.mark} of the branches of {name} was not confirmed",
-            f"Read it, then confirm it (`lakegc retention branches {name} --confirm "
-            f"{marked.mark}`).",
+            f"Read it, then confirm it (`lakegc retention branches confirm {name} {marked.mark}`).",
         ) from None
     if (found.mark, found.marked) != (marked.mark, marked.digest):
         raise CorruptTableError(where, None, "it confirms another mark", _WAY_ON)

@@ -242,7 +242,7 @@ class Work:
                 raise StoppedError.of(
                     "unknown",
                     f"{lost.found}; the branch shows no such merge yet, which may still come",
-                    f"Look at the branch; `lakegc retention undo` finds it by run {run.key}.",
+                    f"Look at the branch; `lakegc retention restore` finds it by run {run.key}.",
                 ) from lost
             self.merge_id, self.merge = merge.id, merge
         else:

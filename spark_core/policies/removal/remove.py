@@ -105,7 +105,7 @@ def remove(run: Run, *, who: str, dry_run: bool = False) -> Removal:
         return Removal(version, _carried_out(orders, rules, planned), {})
     record.begin(run, _begun(run, version, who, planned))
     with phase(
-        "No object was deleted. Merges that were made stand; `lakegc retention undo "
+        "No object was deleted. Merges that were made stand; `lakegc retention restore "
         f"{run.repository.id} {run.key}` reverts them."
     ):
         left = work_branch.clear_left(run, branches)

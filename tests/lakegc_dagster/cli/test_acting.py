@@ -13,8 +13,9 @@ from tests.support.command_line import WITH_REPO, settings_on
 
 ACTING = (
     "confirm", "restore", "hold add", "hold remove", "rules set", "rules delete", "retention set",
-    "retention delete", "retention confirm", "retention remove", "retention undo", "certificate",
-    "erase",
+    "retention delete", "retention confirm", "retention remove", "retention restore", "certificate",
+    "erase", "retention branches mark", "retention branches confirm", "retention branches delete",
+    "retention branches restore", "retention branches end-holds",
 )  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def act(tmp_path_factory):
             assert document["repository"] == "repo"
             return document
 
+        run.env = env
         yield run
 
 
@@ -72,6 +74,47 @@ def test_every_command_that_changes_a_repository_has_it(command):
     answer = CliRunner().invoke(main, [*command.split(), "--help"])
     assert "--json" in answer.output
     assert "Print one JSON object" in answer.output
+
+
+def leaves(command, *names):
+    for name, each in command.commands.items():
+        yield from (
+            leaves(each, *names, name)
+            if hasattr(each, "commands")
+            else [(" ".join((*names, name)), each)]
+        )
+
+
+# These print something else that programs read, or act on nothing.
+WITHOUT = {
+    "demo", "init", "metrics", "notify", "retention schema", "retention what-if",
+    "ui", "verify", "warm-up",
+}  # fmt: skip
+
+
+def test_what_has_no_json_is_named():
+    found = {
+        name
+        for name, command in leaves(main)
+        if not any("--json" in option.opts for option in command.params)
+    }
+    assert found == WITHOUT
+
+
+def test_lists_are_told_to_programs_too(act, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"rules": [{"expiration": {"days": 3}}]}')
+    act("retention", "set", "repo", "--policy-file", str(policy))
+    act("hold", "add", "repo", "audit", "--branch", "main")
+    (held,) = listed(act, "hold", "list", "repo")
+    assert (held["name"], held["kind"], held["value"]) == ("audit", "branch", "main")
+    (version,) = listed(act, "retention", "history", "repo")
+    assert version["version"] == 1
+    assert version["policy"]["rules"][0]["expiration"] == {"all": {"days": 3}}
+
+
+def listed(act, *words):
+    return json.loads(CliRunner().invoke(main, [*words, "--json"], env=act.env).stdout)
 
 
 def test_the_documented_schema_is_that_of_the_code():

@@ -1,5 +1,6 @@
-"""`lakegc retention branches` on a sandbox: mark, confirm, delete, undo, and what it says."""
+"""`lakegc retention branches` on a sandbox: mark, confirm, delete, restore, and what it says."""
 
+import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -54,9 +55,9 @@ def heads(sandbox):
 
 
 def marked(retention):
-    shown = retention("branches", "lakefs://repo/")
+    shown = retention("branches", "mark", "lakefs://repo/")
     assert shown.exit_code == 0, shown.output
-    return re.search(r"--confirm (\S+)", shown.stdout)[1], shown.stdout
+    return re.search(r"branches confirm repo (\S+)", shown.stdout)[1], shown.stdout
 
 
 def test_the_policy_is_shown_with_its_policies_for_branches(retention):
@@ -76,14 +77,14 @@ def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox
     assert "it is the default branch" in shown
     assert "`keep` names it (dev-keep)" in shown
     assert "more than 30 days ago" in shown
-    refused = retention("branches", "repo", "--delete", key)
+    refused = retention("branches", "delete", "repo", key)
     assert (refused.exit_code, heads(sandbox)) == (2, before)
     assert "was not confirmed" in refused.stderr
-    confirmed = retention("branches", "repo", "--confirm", key)
+    confirmed = retention("branches", "confirm", "repo", key)
     assert (confirmed.exit_code, heads(sandbox)) == (0, before)
     assert "dev-1, dev-2" in confirmed.stdout
-    assert f"next     lakegc retention branches repo --delete {key}" in confirmed.stdout
-    deleted = retention("branches", "repo", "--delete", key)
+    assert f"next     lakegc retention branches delete repo {key}" in confirmed.stdout
+    deleted = retention("branches", "delete", "repo", key)
     assert deleted.exit_code == 0, deleted.output
     assert deleted.stdout.count(" deleted ") == 2
     until = f"{datetime.now(UTC) + timedelta(days=14):%Y-%m-%d}"
@@ -91,10 +92,10 @@ def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox
     assert set(heads(sandbox)) == {"main", "dev-keep"}
     # A mark is named by its second.
     time.sleep(1)
-    later = retention("branches", "repo").stdout
+    later = retention("branches", "mark", "repo").stdout
     assert f"deleted  dev-1: until {until}" in later
-    assert f"it can be made again (--undo {key})" in later
-    undone = retention("branches", "repo", "--undo", key)
+    assert f"lakegc retention branches restore repo {key}" in later
+    undone = retention("branches", "restore", "repo", key)
     assert undone.exit_code == 0, undone.output
     assert undone.stdout.count("made again") >= 2
     assert heads(sandbox) == before
@@ -103,22 +104,22 @@ def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox
 def test_one_branch_is_confirmed_and_undone_by_name(retention, sandbox):
     before = heads(sandbox)
     key, _ = marked(retention)
-    assert retention("branches", "repo", "--confirm", key, "--branch", "dev-2").exit_code == 0
-    assert retention("branches", "repo", "--delete", key).exit_code == 0
+    assert retention("branches", "confirm", "repo", key, "--branch", "dev-2").exit_code == 0
+    assert retention("branches", "delete", "repo", key).exit_code == 0
     assert set(before) - set(heads(sandbox)) == {"dev-2"}
-    wrong = retention("branches", "repo", "--undo", key, "--branch", "dev-1")
+    wrong = retention("branches", "restore", "repo", key, "--branch", "dev-1")
     assert wrong.exit_code == 1
     assert "did not delete dev-1; it deleted: dev-2" in wrong.stderr
-    undone = retention("branches", "repo", "--undo", key, "--branch", "dev-2")
+    undone = retention("branches", "restore", "repo", key, "--branch", "dev-2")
     assert (undone.exit_code, heads(sandbox)) == (0, before)
 
 
 def test_a_branch_that_stays_after_all_makes_the_command_fail(retention, sandbox):
     key, _ = marked(retention)
-    retention("branches", "repo", "--confirm", key)
+    retention("branches", "confirm", "repo", key)
     with sandbox.core.lock:
         objects.upload(sandbox.core, "repo", "dev-1", "b", b"new")
-    deleted = retention("branches", "repo", "--delete", key)
+    deleted = retention("branches", "delete", "repo", key)
     assert deleted.exit_code == 1
     assert "it has staged entries (b)" in " ".join(deleted.stdout.split())
     assert set(heads(sandbox)) == {"main", "dev-1", "dev-keep"}
@@ -132,34 +133,52 @@ def test_a_hook_file_whose_patterns_can_be_tried_in_many_ways_hangs_nothing(rete
         refs.create_branch(sandbox.core, "repo", name, "main")
         objects.upload(sandbox.core, "repo", "main", "_lakefs_actions/check.yaml", hook)
         refs.commit(sandbox.core, "repo", "main", message="hooks")
-    shown = retention("branches", "repo")
+    shown = retention("branches", "mark", "repo")
     assert shown.exit_code == 0, shown.output
     assert "3 of 5 branches may go" in shown.stdout
 
 
 def test_holds_end_by_a_command_of_their_own(retention):
-    ended = retention("branches", "repo", "--end-holds")
+    ended = retention("branches", "end-holds", "repo")
     assert (ended.exit_code, ended.stdout) == (0, "")
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("--confirm", "2026-01-01T00-00-00Z", "--delete", "2026-01-01T00-00-00Z"),
-        ("--branch", "dev-1"),
-        ("--delete", "2026-01-01T00-00-00Z", "--branch", "dev-1"),
-        ("--undo", "yesterday"),
+        ("repo",),
+        ("delete", "repo"),
+        ("mark", "repo", "--branch", "dev-1"),
+        ("restore", "repo", "yesterday"),
     ],
 )
-def test_options_that_do_not_go_together_are_a_usage_error(retention, sandbox, words):
+def test_what_is_no_such_command_is_a_usage_error(retention, sandbox, words):
     before = heads(sandbox)
-    assert retention("branches", "repo", *words).exit_code == 2
+    assert retention("branches", *words).exit_code == 2
     assert heads(sandbox) == before
+
+
+def test_each_step_is_told_to_programs(retention):
+    def told(*words):
+        return json.loads(retention("branches", *words, "--json").stdout)
+
+    marked = told("mark", "repo")
+    assert {each["branch"]: each["goes"] for each in marked["result"]["branches"]} == {
+        "dev-1": True, "dev-2": True, "dev-keep": False, "main": False,
+    }  # fmt: skip
+    key = marked["result"]["mark"]
+    assert marked["next_step"] == f"lakegc retention branches confirm repo {key}"
+    assert told("confirm", "repo", key)["result"]["found"] == "dev-1, dev-2"
+    deleted = told("delete", "repo", key)["result"]["branches"]
+    assert [each["outcome"] for each in deleted] == ["deleted", "deleted"]
+    assert told("end-holds", "repo")["result"] == {"holds": []}
+    restored = told("restore", "repo", key, "--branch", "dev-1")["result"]["branches"]
+    assert [(each["branch"], each["until"]) for each in restored] == [("dev-1", None)]
 
 
 def test_without_the_section_the_command_says_how_to_set_one(retention):
     assert retention("set", "repo", policy="rules: [{expiration: {days: 3}}]").exit_code == 0
-    refused = retention("branches", "repo")
+    refused = retention("branches", "mark", "repo")
     assert refused.exit_code == 1
     assert "has no policy for branches" in refused.stderr
     assert "branch_lifecycle" in refused.stderr

@@ -88,13 +88,13 @@ def test_entries_are_shown_confirmed_removed_and_brought_back(place):
     assert removed.exit_code == 0, removed.output
     assert place.paths() == {"data/old", "logs/young"}
     assert "as long as there are no rules" in removed.stdout
-    key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed.stdout)[1]
-    undone = place.retention("undo", place.name, key)
+    key = re.search(r"undo +lakegc retention restore \S+ (\S+)", removed.stdout)[1]
+    undone = place.retention("restore", place.name, key)
     assert undone.exit_code == 0, undone.output
     assert "reverted" in undone.stdout
     assert "as long as there are no rules" in undone.stdout
     assert place.paths() == {"data/old", "logs/old", "logs/young"}
-    again = place.retention("undo", place.name, key).stdout
+    again = place.retention("restore", place.name, key).stdout
     assert "reverted before" in again
     assert "as long as" not in again
 
@@ -108,8 +108,8 @@ def test_undo_says_until_when_the_rules_let_it(place):
     merge = place.repository.call("GET", "/refs/main/commits", query={"amount": 1})["results"][0]
     kept = datetime.fromtimestamp(merge["creation_date"], UTC) + timedelta(days=60)
     assert until == f"{kept:%Y-%m-%d %H:%M}"
-    key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed)[1]
-    assert until in place.retention("undo", place.name, key).stdout
+    key = re.search(r"undo +lakegc retention restore \S+ (\S+)", removed)[1]
+    assert until in place.retention("restore", place.name, key).stdout
 
 
 def test_undo_over_objects_that_are_gone_needs_a_decision_and_takes_the_lease(place):
@@ -121,13 +121,13 @@ def test_undo_over_objects_that_are_gone_needs_a_decision_and_takes_the_lease(pl
         each for each in place.sandbox.blockstore.rglob("*") if is_file_of(each, b"logs/old")
     )
     removed = place.retention("remove", place.name).stdout
-    key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed)[1]
+    key = re.search(r"undo +lakegc retention restore \S+ (\S+)", removed)[1]
     lost.unlink()
-    refused = place.retention("undo", place.name, key)
+    refused = place.retention("restore", place.name, key)
     assert refused.exit_code == 1
     assert "1 of its 2 entries has no object in the store any more" in refused.stdout
     assert place.paths() == {"data/old", "logs/young"}
-    decided = place.retention("undo", place.name, key, "--what-is-there")
+    decided = place.retention("restore", place.name, key, "--what-is-there")
     assert decided.exit_code == 0, decided.output
     assert "in part" in decided.stdout
     assert place.paths() == {"data/old", "logs/other", "logs/young"}
@@ -188,7 +188,7 @@ def test_what_if_of_rules_that_remove_needs_no_mark(place):
 
 
 def test_a_removal_that_nobody_made_is_told(place):
-    refused = place.retention("undo", place.name, "2020-01-01T00-00-00Z")
+    refused = place.retention("restore", place.name, "2020-01-01T00-00-00Z")
     assert refused.exit_code == 1
     assert "there is no removal 2020-01-01T00-00-00Z" in refused.stderr
 

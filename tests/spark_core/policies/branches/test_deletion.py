@@ -65,7 +65,7 @@ def test_only_confirmed_branches_go(world, stale):
 
 def test_nothing_goes_without_a_confirmation(world, stale):
     key = world.mark().key
-    with pytest.raises(SettingsError, match=f"was not confirmed.*--confirm {key}"):
+    with pytest.raises(SettingsError, match=f"was not confirmed.*branches confirm repo {key}"):
         world.delete(key)
     assert stale.keys() < world.heads().keys()
 
@@ -229,7 +229,7 @@ def test_an_error_says_which_branches_went(world, stale, monkeypatch):
     with pytest.raises(TransientError) as failed:
         world.delete(key)
     assert "Deleted by this call: dev-1." in str(failed.value)
-    command = f"lakegc retention branches repo --delete {key}"
+    command = f"lakegc retention branches delete repo {key}"
     assert f"Whether dev-2 is deleted is not known; `{command}` finds out." in str(failed.value)
 
 
