@@ -305,7 +305,7 @@ def _expired(manifest: Manifest, price: Price | None) -> Metadata:
         **_amount("that_may_go", figures.expired_objects, figures.expired_bytes),
         **_share(figures.expired_bytes, size),
         **_groups("by_reason", figures.by_reason),
-        **_groups("by_age", figures.by_age),
+        **_groups("by_age", engine.report.youngest_first(figures.by_age), most_first=False),
         **_groups("kept", map(_group, engine.report.kept_of(fates))),
     }
 
@@ -411,9 +411,13 @@ def _share(size: int, of: int) -> Metadata:
     return {"share_of_bytes": dg.MetadataValue.float(round(size / of, 4))} if of else {}
 
 
-def _groups(name: str, groups: Groups | Iterable[tuple[str, int, int]]) -> Metadata:
+def _groups(
+    name: str, groups: Groups | Iterable[tuple[str, int, int]], *, most_first: bool = True
+) -> Metadata:
     """Show groups of objects as a table, most bytes first; none of them, and there is no table."""
-    shown = sorted((each for each in groups if each[1]), key=lambda each: -each[2])
+    shown = [each for each in groups if each[1]]
+    if most_first:
+        shown.sort(key=lambda each: -each[2])
     if not shown:
         return {}
     records = [

@@ -8,7 +8,7 @@ from spark_core.report.fates import fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.page import page
 from spark_core.report.stored import as_stored, load, make, page_of, save
-from spark_core.report.summary import kept_of, of_mark, of_sweep
+from spark_core.report.summary import kept_of, of_mark, of_sweep, youngest_first
 from spark_core.report.values import (
     Check,
     FailedObject,
@@ -48,4 +48,5 @@ __all__ = [
     "page_of",
     "save",
     "total",
+    "youngest_first",
 ]

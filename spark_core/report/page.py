@@ -87,7 +87,7 @@ def _headline(report: Report, price: Price | None) -> str:
     if report.swept:
         deleted = (group for group in report.outcomes or () if group.name == "deleted")
         goes = next(deleted, Group("deleted", 0, 0))
-        what = f"{goes.objects:,} of {_objects(report.expired)} that may go were deleted"
+        what = f"{goes.objects:,} of {_objects(report.expired)} that the mark let go were deleted"
     elif goes.objects:
         what = f"{goes.objects:,} of {_objects(listed)} may go"
     else:
@@ -218,14 +218,15 @@ def _outcomes(report: Report) -> str:
 
 def _charts(report: Report) -> str:
     goes, all_of_it = report.expired.size_bytes, report.listed.size_bytes
+    what = "What the mark let go" if report.swept else "What may go"
     drawn = [
         bars(title, groups, of, colour)
         for title, groups, of, colour in (
-            ("What may go, and why", report.by_reason, goes, "goes"),
-            ("What may go, by age", report.by_age, goes, "goes"),
-            ("What may go, by folder", report.by_prefix, goes, "goes"),
-            ("What may go, by branch", report.by_branch, goes, "goes"),
-            ("What may go, by slice", report.by_slice, goes, "goes"),
+            (f"{what}, and why", report.by_reason, goes, "goes"),
+            (f"{what}, by age", report.by_age, goes, "goes"),
+            (f"{what}, by folder", report.by_prefix, goes, "goes"),
+            (f"{what}, by branch", report.by_branch, goes, "goes"),
+            (f"{what}, by slice", report.by_slice, goes, "goes"),
             ("What is kept, and why", report.kept, all_of_it, "keeps"),
         )
         if groups
@@ -364,6 +365,7 @@ def _largest(report: Report, server: str) -> str:
     rows = "".join(_object(report, row, server, has_commits=has_commits) for row in report.largest)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", f"{report.repository[:80]}-{report.run}")
     count, of = len(report.largest), report.expired.objects
+    goes = "the mark let go" if report.swept else "may go"
     rest = (
         ""
         if count >= of
@@ -372,7 +374,7 @@ def _largest(report: Report, server: str) -> str:
     )
     return (
         f'<section class="named" data-file="lakegc-{slug}.csv">'
-        f"<h2>The largest objects that may go ({count} of {of:,})</h2>"
+        f"<h2>The largest objects that {goes} ({count} of {of:,})</h2>"
         '<div class="tools" hidden><input type="search" placeholder="Search" '
         'aria-label="Search the table"><button type="button">Download CSV</button>'
         '<output class="soft"></output></div>'

@@ -74,7 +74,6 @@ def of_mark(run: Run) -> Report:
     expired = stored["expired_addresses"].manifest
     figures = ExpiredFigures.of(expired)
     fates = fates_of(figures)
-    by_age = _of(figures.by_age)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
     committed = figures.largest_committed
@@ -88,9 +87,7 @@ def of_mark(run: Run) -> Report:
         expired=Group(Fate.EXPIRED.sentence, *may_go(fates)),
         fates=fates,
         by_reason=_by_size(_of(figures.by_reason)),
-        by_age=tuple(
-            by_age[name] for name in (*(label for _, label in AGES), OLDEST) if name in by_age
-        ),
+        by_age=tuple(Group(*each) for each in youngest_first(figures.by_age)),
         by_slice=_top_slices(figures),
         kept=kept_of(fates),
         commits=_commits(stored["retained_commits"]),
@@ -215,6 +212,12 @@ def _told(batches: Batches) -> tuple[GroupSums, list[FailedObject]]:
 def _first(rows: Iterable[FailedObject], *outcomes: str) -> tuple[FailedObject, ...]:
     own = (row for row in rows if row.outcome in outcomes)
     return tuple(sorted(own, key=lambda row: row.address)[:NAMED])
+
+
+def youngest_first(groups: Groups) -> Groups:
+    """Return groups by age in their order."""
+    order = [*(label for _, label in AGES), OLDEST]
+    return tuple(sorted(groups, key=lambda each: order.index(each[0])))
 
 
 def kept_of(fates: Mapping[str, Amount]) -> tuple[Group, ...]:

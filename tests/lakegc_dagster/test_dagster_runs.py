@@ -263,7 +263,7 @@ def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_
     result = ground.job("mark_and_sweep", key)
     assert result.success, failure(result)
     assert "Every check passed" in page(ground, key, swept=False)
-    assert "that may go were deleted" in page(ground, key, swept=True)
+    assert "that the mark let go were deleted" in page(ground, key, swept=True)
     for step, swept in (("verdict", False), ("deletion_report", True)):
         (event,) = result.asset_materializations_for_node(step)
         # A path, since the store is on this machine, so that a person can open it.
@@ -282,7 +282,7 @@ def test_a_sweep_that_leaves_objects_has_its_page_too(ground, monkeypatch):
     result = ground.job("mark_and_sweep", key)
     assert not result.success
     assert answers(result)["every_object_was_deleted"] is False
-    assert "that may go were deleted" in page(ground, key, swept=True)
+    assert "that the mark let go were deleted" in page(ground, key, swept=True)
 
 
 def test_a_sweep_that_is_refused_leaves_the_page_of_its_mark(ground):

@@ -37,6 +37,7 @@ EXPIRED = ExpiredFigures(
     expired_objects=1_200,
     expired_bytes=3_000_000_000,
     by_reason=(("in no commit", 200, 1), ("past <b>its</b> retention", 1_000, 2_999_999_999)),
+    by_age=(("over a year", 1_000, 2_999_999_999), ("under a day", 200, 1)),
     by_fate={"expired": (1_200, 3_000_000_000), "committed": (800, 1_000_000_000)},
     twins=TwinFigures(),
 )
@@ -66,6 +67,8 @@ def test_a_mark_is_told_in_a_headline_in_figures_and_by_reason_with_most_bytes_f
         "past <b>its</b> retention",
         "in no commit",
     ]
+    ages = [row["what"] for row in records(told["by_age"])]
+    assert ages == ["under a day", "over a year"], "the youngest first, whatever their bytes"
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_headline_says_what_goes_its_share_and_what_it_costs():
     paid = report.page(REPORT, price=Price(1_000))
     assert "of the bytes. That is 1.00 a month, of 3.00 a month." in paid
     swept = replace(REPORT, sweep="s", outcomes=(Group("failed", 1, 1_000_000),))
-    assert "0 of 1 object that may go were deleted" in report.page(swept)
+    assert "0 of 1 object that the mark let go were deleted" in report.page(swept)
     nothing = Group("listed", 0, 0)
     assert "Nothing may go, of 0 objects" in report.page(
         replace(REPORT, listed=nothing, expired=replace(nothing, name="may go"))
