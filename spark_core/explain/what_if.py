@@ -2,7 +2,8 @@
 
 For each object it finds under how many of the rules asked about some retained commit has it. The
 objects are those of a stored mark's listing whose names and ages let them go, and that no sweep has
-deleted since. Hidden entries (`hidden_entries`) are not looked for, so answers are upper bounds.
+deleted since. What a hold keeps by its address or path is in no answer. Hidden entries
+(`hidden_entries`) are not looked for, so answers are upper bounds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import graveler, holds, retention
+from spark_core import graveler, retention
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
+from spark_core.holds import Holds
 from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, OTHERS, GroupSums
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import Price, counted
 from spark_core.records import tables
 from spark_core.records.figures import Groups
+from spark_core.records.reading import StoredTable
 from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.range_entries import read_whole, resolved
@@ -146,7 +149,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     slices = run.load(tables.NAMESPACE_SLICES)
     prefix = tables_prefix(run)
     found = read_commits(run, prefix)
-    questions = _questions(run, found.refs, found.rules, days, rules)
+    questions = _questions(run, found, days, rules)
     branches, keepers = _keepers(found.refs, found.rules, run.now())
     soles, sole_of = _soles(run, found)
     reader = TableReader.of(run, prefix)
@@ -161,12 +164,11 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
             before = metaranges.get(commit.metarange_id, [0] * len(own))
             metaranges[commit.metarange_id] = list(map(max, before, own))
     ranges = _ranges(run, reader, metaranges, len(questions))
-    listed = slices.source(["address_hash", "size_bytes", "standing"])
     sources: dict[str, AnySource] = {
-        "candidates": listed.through(_CANDIDATES, _candidates),
+        "candidates": _listed(slices, found.holds),
         "staged": run.load(tables.UNCOMMITTED_ADDRESSES).source(["address_hash"]),
         "deleted": _deleted_since(run),
-        "entries": _entries(run, reader, ranges, len(questions)),
+        "entries": _entries(run, reader, ranges, _ForAll(found.holds, questions, len(soles))),
     }
     names = [name for question in questions for name in question.names]
     asked = [
@@ -192,10 +194,44 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     )
 
 
-def _candidates(batches: Batches) -> Batches:
+def _listed(slices: StoredTable, held: Holds) -> AnySource:
+    """Return the listed objects that may go by name and age, and that no hold keeps by address."""
+    columns = [*_CANDIDATES.names, "standing", *(["address"] if held.of_addresses else [])]
+    return slices.source(columns).through(_CANDIDATES, partial(_candidates, held))
+
+
+def _candidates(held: Holds, batches: Batches) -> Batches:
     for batch in batches:
-        is_candidate = pc.equal(batch.column("standing"), rule.CANDIDATE)
-        yield batch.filter(is_candidate).select(_CANDIDATES.names)
+        stays = pc.not_equal(batch.column("standing"), rule.CANDIDATE)
+        if held.of_addresses:
+            stays = pc.or_(stays, held.protecting(batch.column("address")))
+        yield batch.filter(pc.invert(stays)).select(_CANDIDATES.names)
+
+
+class _ForAll:
+    """Makes the numbers of entries that a hold keeps by their paths: retained by every question.
+
+    Args:
+        held: The holds of now.
+        questions: What is asked.
+        soles: Number of names that may keep an object alone; the last one stands for several.
+    """
+
+    def __init__(self, held: Holds, questions: Sequence[_Question], soles: int) -> None:
+        self.held = held
+        self.questions = len(questions)
+        self._number = {
+            **{_level(at): len(asked.names) for at, asked in enumerate(questions)},
+            _FIRST: soles,
+            _LAST: 1,
+        }
+
+    def column(self, name: str, number: int, is_held: pa.BooleanArray) -> pa.Array:
+        """Return a number for each entry: that of its range, or what the hold makes of it."""
+        own = pa.scalar(number, pa.int64())
+        if name not in self._number:
+            return pa.repeat(own, len(is_held))
+        return pc.if_else(is_held, pa.scalar(self._number[name], pa.int64()), own)
 
 
 def _deleted_since(run: Run) -> AnySource:
@@ -270,27 +306,24 @@ def _soles(run: Run, found: ReadCommits) -> tuple[list[str], dict[str, tuple[int
         also_kept=set(found.holds.commits(found.refs)),
         clock_margin=options.clock_margin,
         tags_protect=options.tags_protect,
+        keep_last=options.keep_last,
     )
     names = [*sorted({name for name in alone.values() if name is not None}), ""]
     number = {name: at for at, name in enumerate(names, start=1)}
     numbers = {}
     for id_ in found.refs.commits:
-        # What `keep_last`, a server's list or an hour of the clock keeps beside them is not known.
-        is_known = id_ in alone and not options.keep_last
-        at = number[alone[id_] or ""] if is_known else len(names)
+        # What a server's list or an hour of the clock keeps beside them is not known.
+        at = number[alone[id_] or ""] if id_ in alone else len(names)
         is_kept = id_ in alone or id_ in retained
         numbers[id_] = (at, len(names) + 1 - at) if is_kept else (0, 0)
     return names, numbers
 
 
 def _questions(
-    run: Run,
-    refs: Refs,
-    now: RetentionRules | None,
-    days: Sequence[int],
-    rules: RetentionRules | None,
+    run: Run, found: ReadCommits, days: Sequence[int], rules: RetentionRules | None
 ) -> list[_Question]:
-    held = holds.load(run.store).commits(refs)
+    refs, now = found.refs, found.rules
+    held = found.holds.commits(refs)
 
     def retained(asked: RetentionRules | None, ahead: int = 0) -> frozenset[str]:
         found = retention.retained_commits(
@@ -386,14 +419,14 @@ def _read_metaranges(
     return _highest([pa.Table.from_batches(batches, _range_schema(questions))], questions)
 
 
-def _entries(run: Run, reader: TableReader, ranges: pa.Table, questions: int) -> Source[pa.Table]:
+def _entries(run: Run, reader: TableReader, ranges: pa.Table, for_all: _ForAll) -> Source[pa.Table]:
     """Read every range: address_hash, its folder at the top, and the numbers of each entry."""
-    schema = _schema(questions, *_HASHES, pa.field(_FOLDER, pa.string()))
+    schema = _schema(for_all.questions, *_HASHES, pa.field(_FOLDER, pa.string()))
     return Source(
         schema,
         tasks_of(ranges, run.options.range_partitions),
         pc.sum(ranges["count"]).as_py() or 0,
-        partial(_read_ranges, reader, schema),
+        partial(_read_ranges, reader, schema, for_all),
         _known,
     )
 
@@ -406,7 +439,7 @@ def _known(entries: pa.Table) -> pa.Table:
 
 
 def _read_ranges(
-    reader: TableReader, schema: pa.Schema, ranges: pa.Table
+    reader: TableReader, schema: pa.Schema, for_all: _ForAll, ranges: pa.Table
 ) -> Iterator[pa.RecordBatch]:
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         entries = resolved(reader.namespace, read_whole(reader, row))
@@ -418,10 +451,8 @@ def _read_ranges(
             for name, slash, _ in folders
         ]
         columns = [entries.column("address_hash"), pa.array(names, pa.string())]
-        columns += [
-            pa.repeat(pa.scalar(row[name], pa.int64()), entries.num_rows)
-            for name in schema.names[2:]
-        ]
+        is_held = pc.is_valid(for_all.held.reasons_of_paths(entries.column("head_path")))
+        columns += [for_all.column(name, row[name], is_held) for name in schema.names[2:]]
         yield pa.record_batch(columns, schema=schema)
 
     yield from interleaved(ranges.to_pylist(), read, threads=reader.threads)

@@ -7,7 +7,7 @@ for its parent. One pass over the graph, children first, finds them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from spark_core.model import Commit, Refs, RetentionRules
@@ -28,6 +28,7 @@ def sole_keepers(
     also_kept: Collection[str],
     clock_margin: timedelta = timedelta(hours=1),
     tags_protect: bool = True,
+    keep_last: int = 0,
 ) -> dict[str, str | None]:
     """Return for each retained commit who alone keeps it; None where several do, or nobody knows.
 
@@ -38,9 +39,10 @@ def sole_keepers(
         refs: The whole graph.
         rules: Days by branch; without any nothing expires.
         now: The instant from which days are counted back.
-        also_kept: Commits that something else retains, too: holds, `keep_last`, the server's list.
+        also_kept: Commits that something else retains, too: holds, the server's list.
         clock_margin: As for `decide`.
         tags_protect: As for `decide`.
+        keep_last: As for `decide`; a branch keeps its last commits as it keeps its others.
 
     Examples:
         >>> from datetime import UTC
@@ -52,6 +54,9 @@ def sole_keepers(
         {'a': None, 'b': 'branch dev'}
     """
     keepers = _keepers(refs, rules or RetentionRules(0), now - clock_margin)
+    for branch in refs.branches:
+        for id_ in _line(refs, branch.commit_id, keep_last):
+            keepers[id_] = _first([*keepers[id_], (0, f"branch {branch.id}")])
     if tags_protect:
         for tag in refs.tags:
             keepers[tag.commit_id] = _first([*keepers[tag.commit_id], (0, f"tag {tag.id}")])
@@ -96,5 +101,19 @@ def _lasting(lines: Iterable[_Line], child: Commit, now: datetime) -> list[_Line
     return [line for line in lines if age < timedelta(days=-line[0])]
 
 
+def _line(refs: Refs, head: str, length: int) -> Iterator[str]:
+    """Yield a commit, its main parent, and so on."""
+    id_: str | None = head
+    for _ in range(length):
+        if id_ is None:
+            return
+        yield id_
+        id_ = refs.commits[id_].main_parent
+
+
 def _first(lines: Iterable[_Line]) -> list[_Line]:
-    return sorted(set(lines))[:2]
+    """Return the first two names, each with its longest days."""
+    found: dict[str, int] = {}
+    for days, name in sorted(lines):
+        found.setdefault(name, days)
+    return [(days, name) for name, days in list(found.items())[:2]]

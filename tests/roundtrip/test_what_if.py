@@ -8,9 +8,10 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import gc, history, refs
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
+from spark_core.records import tables
 from spark_core.report.what_if import load_curve
 from spark_core.spark import placement
 from tests.support.pipeline import mark_only
@@ -130,3 +131,25 @@ def test_what_one_branch_alone_keeps_goes_in_the_end_once_it_is_deleted(sandbox,
     )
     assert alone[0] > 0
     assert alone == [then.objects - now.objects, then.size_bytes - now.size_bytes]
+
+
+def test_what_holds_keep_by_address_or_path_is_in_no_answer(sandbox, spark):
+    history.documents_history(sandbox, "repo", now=NOW)
+    sandbox.clock.set(NOW + timedelta(seconds=1))
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    mark_only(run)
+    before = what_if(run, (1,))
+    named = run.load(tables.EXPIRED_ADDRESSES).batches(["address"])
+    address = next(batch.column(0)[0].as_py() for batch in named if batch.num_rows)
+    holds.add(run, "one", "address", address, who="ann", why="")
+    with_one = what_if(run, (1,))
+    for kept, free in zip(with_one.answers, before.answers, strict=True):
+        assert kept.objects == free.objects - 1, kept.name
+    holds.add(run, "trials", "path", "trials/**", who="ann", why="")
+    with_paths = what_if(run, (1,))
+    for kept, free in zip(with_paths.answers, with_one.answers, strict=True):
+        gone = {name: objects for name, objects, _ in free.by_prefix}["trials/"]
+        assert kept.objects == free.objects - gone, kept.name
+        assert "trials/" not in {name for name, *_ in kept.by_prefix}
+    holds.add(run, "all", "prefix", "data/", who="ann", why="")
+    assert [one.objects for one in what_if(run, (1,)).answers] == [0] * len(before.answers)

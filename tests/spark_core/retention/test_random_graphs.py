@@ -200,6 +200,17 @@ def require_right(graph: Graph, chance: Random) -> int:
     alone = sole_keepers(refs, rules, NOW, also_kept=(), **margin)
     for commit, names in keepers.items():
         assert alone[commit] == (min(names) if len(names) == 1 else None), graph
+    last = len(graph.parents) % 4
+    for branch, head in graph.heads.items():
+        at = head
+        for _ in range(last):
+            if at is not None:
+                keepers.setdefault(at, set()).add(f"branch {branch}")
+                at = graph.main(at)
+    alone = sole_keepers(refs, rules, NOW, also_kept=(), keep_last=last, **margin)
+    assert alone.keys() == keepers.keys(), graph
+    for commit, names in keepers.items():
+        assert alone[commit] == (min(names) if len(names) == 1 else None), graph
     assert not any(sole_keepers(refs, None, NOW, also_kept=()).values())
     assert not any(sole_keepers(refs, rules, NOW, also_kept=set(graph.parents)).values())
     lost = 0
