@@ -74,6 +74,21 @@ class NotBack:
 
 
 @dataclass(frozen=True)
+class LinkAgain:
+    """How objects that are back are referred to again.
+
+    Attributes:
+        commit: The last commit that had them.
+        objects: How many there are.
+        command: The line of `lakectl` that makes a branch of it.
+    """
+
+    commit: str
+    objects: int
+    command: str
+
+
+@dataclass(frozen=True)
 class BroughtBack:
     """What a restore did, or would do.
 
@@ -83,6 +98,7 @@ class BroughtBack:
         outcomes: Objects by what became of them.
         not_back: Some of those that are not back; the table names all.
         table: Folder of the table of all outcomes in the storage namespace; null if there is none.
+        link_again: By commit, newest first; empty in a dry run, and where no commit is on record.
     """
 
     run: str
@@ -90,6 +106,7 @@ class BroughtBack:
     outcomes: list[OutcomeSum]
     not_back: list[NotBack]
     table: str | None
+    link_again: list[LinkAgain]
 
 
 @dataclass(frozen=True)

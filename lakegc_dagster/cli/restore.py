@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.act_document import BroughtBack, NotBack, OutcomeSum
+from lakegc_dagster.cli.act_document import BroughtBack, LinkAgain, NotBack, OutcomeSum
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import (
     RepositoryType,
@@ -19,7 +19,7 @@ from lakegc_dagster.cli.common import (
     take_over_option,
 )
 from spark_core.errors import FAILED
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, counted
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Largest number of objects that are named here as not restored; the stored table names all.
 _NAMED = 50
+# Largest number of commits that are named to make branches of; the JSON names all.
+_COMMITS = 3
 
 _WORDS = {
     "restored": "restored",
@@ -88,13 +90,19 @@ def restore(
         wanted = [one for named in addresses for one in deleted_addresses(opened, named)]
         missed = dict.fromkeys(not_on_record(opened, named) for named in addresses)
         done = undoing.restore(opened, wanted or None, dry_run=dry_run)
+        is_back = not dry_run and bool(done.objects["restored"] or done.objects["already_there"])
+        links = _links(opened, wanted or None) if is_back else []
         _show(opened, done, wanted, dry_run=dry_run)
+        if is_back:
+            _show_links(opened, done, links)
         _show_missed([sentence for sentence in missed if sentence])
-        tell(_document(done, run, dry_run=dry_run))
+        tell(_document(done, run, links, dry_run=dry_run))
     return 0 if done.complete else FAILED
 
 
-def _document(done: Restored, key: RunKey, *, dry_run: bool) -> BroughtBack:
+def _document(
+    done: Restored, key: RunKey, links: Sequence[LinkAgain], *, dry_run: bool
+) -> BroughtBack:
     return BroughtBack(
         str(key),
         dry_run,
@@ -104,7 +112,29 @@ def _document(done: Restored, key: RunKey, *, dry_run: bool) -> BroughtBack:
         ],
         [NotBack(each.key, each.outcome, each.error) for each in done.left],
         done.record,
+        list(links),
     )
+
+
+def _links(run: Run, addresses: Sequence[str] | None) -> list[LinkAgain]:
+    """Return how what came back is referred to again.
+
+    A branch of an old commit costs nothing and copies nothing. To stage a single address is no way:
+    `lakectl fs stage` takes none inside the repository's own namespace.
+    """
+    from spark_core.explain import last_commits
+
+    where = f"lakefs://{run.repository.id}/"
+    asked = None if addresses is None else [each.removeprefix(run.store.root) for each in addresses]
+    return [
+        LinkAgain(
+            each.commit_id,
+            each.objects,
+            f"lakectl branch create {where}restored-{each.commit_id[:12]} "
+            f"--source {where}{each.commit_id}",
+        )
+        for each in last_commits(run, asked)
+    ]
 
 
 def _causes(done: Restored) -> list[tuple[str, str, str]]:
@@ -164,6 +194,36 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
             "A later mark finds a restored object again if nothing references it, at the latest "
             "when it is older than the minimum age.\n"
             f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}{others}",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _show_links(run: Run, done: Restored, links: Sequence[LinkAgain]) -> None:
+    """Print the lines of `lakectl` that refer again to what came back."""
+    from lakegc_dagster import console
+
+    shown = console.console()
+    if links:
+        shown.print("A branch of the last commit that had them links them again:", style="yellow")
+    for each in links[:_COMMITS]:
+        shown.print(
+            f"{counted(each.objects, 'object')}: {each.command}", markup=False, soft_wrap=True
+        )
+    if len(links) > _COMMITS:
+        more = counted(len(links) - _COMMITS, "commit")
+        shown.print(f"... and {more} more; --json names all", soft_wrap=True)
+    unknown = (
+        done.objects["restored"]
+        + done.objects["already_there"]
+        - sum(each.objects for each in links)
+    )
+    if unknown > 0:
+        shown.print(
+            f"{counted(unknown, 'object')} of which the run knows no commit: if nothing refers to "
+            f"it, fetch each from its address below {run.store.root} and upload it again:\n"
+            f"lakectl fs upload lakefs://{run.repository.id}/BRANCH/PATH --source FILE",
             style="yellow",
             markup=False,
             soft_wrap=True,

@@ -10,6 +10,7 @@ from spark_core.explain.address_or_path import (
     let_go_under,
     not_on_record,
 )
+from spark_core.explain.last_commits import LastCommit, last_commits
 from spark_core.explain.store_what_if import keep_answer
 from spark_core.explain.under_folder import FolderExplanation, explain_folder, is_folder
 from spark_core.explain.unnamed_tables import TablesReport, unnamed_tables
@@ -20,6 +21,7 @@ __all__ = [
     "DAYS",
     "Explanation",
     "FolderExplanation",
+    "LastCommit",
     "Reason",
     "TablesReport",
     "WhatIf",
@@ -32,6 +34,7 @@ __all__ = [
     "instant_in_words",
     "is_folder",
     "keep_answer",
+    "last_commits",
     "let_go_under",
     "not_on_record",
     "unnamed_tables",

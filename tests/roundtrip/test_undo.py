@@ -8,15 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox import history
+from lakegc_dagster.sandbox import history, refs
 from spark_core import holds, lakegc_keys, report
+from spark_core.explain import last_commits
 from spark_core.spark import placement
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
-from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -51,6 +52,17 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
     done = restore(run)
     assert (done.objects, done.complete) == (Counter(restored=len(dead) - 1, already_there=1), True)
     assert {address: run.store.read(address) for address in dead} == dead
+
+    # The branches that `lakegc restore` advises refer again to all that commits had.
+    commits = last_commits(run, None)
+    for each in commits:
+        refs.create_branch(sandbox.core, "repo", f"back-{each.commit_id[:12]}", each.commit_id)
+    # What came back is as young as its copy.
+    later = NOW + timedelta(days=3650)
+    sandbox.clock.set(later)
+    next_run = open_sandbox_run(sandbox, "repo", spark, later)
+    expired = dead.keys() & mark_only(next_run).addresses(next_run)
+    assert len(expired) == len(dead) - sum(each.objects for each in commits) < len(dead)
 
 
 @pytest.fixture(

@@ -5,6 +5,7 @@ No Spark: the run is written by hand.
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -110,8 +111,31 @@ def test_a_run_is_undone_and_each_figure_told(place):
     # What nothing references is garbage as before, and says so.
     assert "A later mark finds a restored object again" in done.stdout
     assert "lakegc hold add repo NAME --address ADDRESS" in done.stdout
+    commit = "c" * 64
+    assert (
+        f"2 objects: lakectl branch create lakefs://repo/restored-{commit[:12]} "
+        f"--source lakefs://repo/{commit}"
+    ) in " ".join(done.stdout.split())
+    assert "lakectl branch create" not in tried.stdout
+    assert "lakectl fs upload" not in done.stdout
     again = place.restore()
     assert (again.exit_code, "already there" in again.stdout) == (0, True)
+
+
+def test_what_the_run_knows_no_commit_of_is_uploaded_again(place):
+    place._keep(place.run, tables.EXPLANATIONS, [], [])
+    done = place.restore("--address", "data/s/a", "--json")
+    assert json.loads(done.stdout)["result"]["link_again"] == []
+    assert "1 object of which the run knows no commit" in done.stderr
+    assert "lakectl fs upload lakefs://repo/BRANCH/PATH --source FILE" in done.stderr
+
+
+def test_json_says_what_links_one_object_again(place):
+    asked = f"local://repo/{min(CONTENT)}"
+    told = json.loads(place.restore("--address", asked, "--json").stdout)["result"]
+    (link,) = told["link_again"]
+    assert (link["commit"], link["objects"]) == ("c" * 64, 1)
+    assert link["command"].startswith("lakectl branch create lakefs://repo/")
 
 
 def test_what_is_not_back_is_named_with_its_cause_and_fails_the_command(place):
