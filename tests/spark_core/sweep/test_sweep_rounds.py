@@ -32,6 +32,7 @@ class Driver:
             key=run.key,
             repository=run.repository,
             store=run.store,
+            namespace=run.namespace,
             now=self.clock.now,
             options=RunOptions(**options),
             spark=SimpleNamespace(
