@@ -45,6 +45,8 @@ STEPS: Mapping[str, str] = {
 _LONGEST_KEY = 40
 # So narrow a column can be read where its words are longer.
 _NARROWEST = 14
+# Where so many columns have longer texts than this, each needs this much of the width.
+_READABLE, _SEVERAL = 20, 3
 
 _STYLES = {"plain": "default", "name": "bold", "caution": "yellow", "refusal": "red"}
 
@@ -81,17 +83,18 @@ class _OrBlocks(Table):
 
     def __rich_console__(self, shown: Console, options: ConsoleOptions) -> RenderResult:
         """Show the table, or its blocks."""
-        whole = [_longest(column) if column.no_wrap else _broken(column) for column in self.columns]
-        if not self.row_count or sum(whole) + len(whole) - 1 <= options.max_width:
+        if not self.row_count or self._fits(options.max_width):
             yield from super().__rich_console__(shown, options)
             return
         if self.title:
             yield Text.from_markup(str(self.title), style="bold")
         names = [str(column.header) for column in self.columns]
-        width = max(map(len, names))
-        for key, *others in zip(*(column.cells for column in self.columns), strict=True):
-            yield shown.render_str(str(key), style="bold")
-            for name, cell in zip(names[1:], others, strict=True):
+        # A first column without a name is a sign before the second one.
+        keys = 1 if names[0] else 2
+        width = max(map(len, names[keys:]), default=0)
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            yield shown.render_str(" ".join(map(str, row[:keys])), style="bold")
+            for name, cell in zip(names[keys:], row[keys:], strict=True):
                 if cell:
                     yield Padding(
                         Text.assemble(
@@ -100,15 +103,26 @@ class _OrBlocks(Table):
                         (0, 0, 0, 2),
                     )
 
+    def _fits(self, width: int) -> bool:
+        """Say whether keys and figures stay whole, and long texts keep columns that can be read."""
+        texts = [each for each in self.columns if not each.no_wrap and _longest(each) > _READABLE]
+        narrowest = _NARROWEST if len(texts) < _SEVERAL else _READABLE
+        whole = [
+            _longest(each) if each.no_wrap else _broken(each, narrowest) for each in self.columns
+        ]
+        return sum(whole) + len(whole) - 1 <= width
+
 
 def _longest(column: Column) -> int:
     return max(len(str(cell)) for cell in (column.header, *column.cells))
 
 
-def _broken(column: Column) -> int:
+def _broken(column: Column, narrowest: int) -> int:
     """Return the width of a column whose cells are broken between words."""
-    words = (word for cell in (column.header, *column.cells) for word in str(cell).split())
-    return min(_NARROWEST, max(map(len, words), default=0))
+    cells = [str(cell) for cell in (column.header, *column.cells)]
+    if narrowest == _READABLE:
+        return min(narrowest, max(map(len, cells)))
+    return min(narrowest, max((len(word) for cell in cells for word in cell.split()), default=0))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

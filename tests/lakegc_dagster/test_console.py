@@ -97,3 +97,21 @@ def test_where_a_table_is_too_wide_for_its_keys_each_row_is_a_block(width):
     wide = io.StringIO()
     Console(file=wide, width=100).print(table("Runs of repo", columns, [row]))
     assert re.search(r"^2026-11-20T02-00-00Z +swept +219 +129 ", wide.getvalue(), re.MULTILINE)
+
+
+def test_several_long_texts_are_blocks_where_their_columns_would_be_too_narrow():
+    rows = [("✓", "store: conditional put", "it fails if there is one", ""),
+            ("✗", "store: clock", "it gives no time", "Ask its owner for one.")]  # fmt: skip
+    shown = table("repo", ("", "checked", "found", "next step"), rows)
+    narrow, wide = (_printed(shown, width) for width in (60, 80))
+    assert "✓ store: conditional put\n  found      it fails if there is one" in narrow
+    assert "✗ store: clock\n  found      it gives no time" in narrow
+    assert "  next step  Ask its owner for one." in narrow
+    assert narrow.count("next step") == 1, "an empty cell is no line"
+    assert "checked" in wide.splitlines()[1]
+
+
+def _printed(shown, width):
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(shown)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
