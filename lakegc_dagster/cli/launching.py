@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from lakegc_dagster.cli.common import read_settings, unforeseen
 from lakegc_dagster.cli.ended import Ended, closing_table
 from lakegc_dagster.cli.metrics import publish_metrics
@@ -80,6 +82,7 @@ def launch_each(
     is_known: bool = False,
     changed: Mapping[str, object] | None = None,
     as_json: bool = False,
+    yes: bool = False,
     **asked: Any,
 ) -> int:
     """Run a job of each repository, and show how each ended.
@@ -92,6 +95,7 @@ def launch_each(
         is_known: Whether the run must be there already.
         changed: Settings of each repository that are others for this command.
         as_json: Print one JSON object; what people read goes to standard error.
+        yes: Whether a first sweep may delete at once what could not come back.
         **asked: More words for `launch`.
 
     Returns:
@@ -112,6 +116,7 @@ def launch_each(
         jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}
         for repository_id in chosen:
             settings = settings.with_changed(repository_id, **(changed or {}))
+        settings = _answered(settings, jobs, yes=yes)
         # Before anything is asked, although a run without much to read needs no Java.
         require_spark(settings)
         OUTPUT.kept_in = settings.dagster_home / LOG_NAME
@@ -125,6 +130,35 @@ def launch_each(
     if as_json:
         show_document(found)
     return max(each.exit_code for each in found)
+
+
+def _answered(settings: Settings, jobs: Mapping[str, JobName], *, yes: bool) -> Settings:
+    """Let a person answer whether a first sweep may delete for good; without one, it is refused."""
+    from datetime import UTC, datetime
+
+    from lakegc_dagster.stored_runs import open_stored
+    from spark_core.model import RunKey
+    from spark_core.sweep import first_sweep
+
+    for repository_id, job in jobs.items():
+        if job == "mark" or settings.run_options(repository_id).quarantine is not None:
+            continue
+        if not yes and len(jobs) == 1 and sys.stdin.isatty():
+            run = open_stored(settings, repository_id, RunKey.at(datetime.now(UTC)))
+            words = first_sweep.unanswered(run)
+            if words is None:
+                continue
+            question = (
+                f"This would be the first sweep of {repository_id}, and what it deletes could not "
+                f"come back: {words}. A quarantine (`quarantine = true`) costs six requests an "
+                f"object, and its space for {run.options.quarantine_days:g} days. Delete for good?"
+            )
+            yes = click.confirm(question, err=True)
+            if not yes:
+                first_sweep.require_answered(run)
+        if yes:
+            settings = settings.with_changed(repository_id, quarantine=False)
+    return settings
 
 
 def _several(night: _Night) -> list[Ended]:

@@ -193,6 +193,13 @@ _json = click.option(
     help="Print one JSON object; the rest goes to standard error.",
 )
 
+_yes = click.option(
+    "--yes",
+    is_flag=True,
+    help="Let a first sweep delete at once what could not come back, if the settings do not say "
+    "`quarantine`.",
+)
+
 _launching = partial(
     command_body,
     verbose="Show every step of several repositories, one after the other, and Spark's own lines.",
@@ -208,6 +215,7 @@ _full = click.option(
 @_key
 @_full
 @take_over_option
+@_yes
 @_json
 @_launching
 def run(
@@ -217,6 +225,7 @@ def run(
     take_over: RunKey | None,
     *,
     full: bool,
+    yes: bool,
     as_json: bool,
 ) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
@@ -238,17 +247,23 @@ def run(
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
     return launch_each(
-        config, repositories, key, job, take_over=take_over, full=full, as_json=as_json
+        config, repositories, key, job, take_over=take_over, full=full, as_json=as_json, yes=yes
     )
 
 
 @main.command()
 @_repositories
 @_key
+@_yes
 @_json
 @_launching
 def expire(
-    config: Path | None, repositories: Sequence[str], key: RunKey | None, *, as_json: bool
+    config: Path | None,
+    repositories: Sequence[str],
+    key: RunKey | None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> int:
     """Mark what retention policies name, and sweep only that if the mode is `sweep`.
 
@@ -273,7 +288,7 @@ def expire(
         return "mark_and_sweep" if sweeps else "mark"
 
     return launch_each(
-        config, repositories, key, job, changed={"collects": "policies"}, as_json=as_json
+        config, repositories, key, job, changed={"collects": "policies"}, as_json=as_json, yes=yes
     )
 
 
@@ -339,6 +354,7 @@ def mark(
 )
 @_reference_mark
 @take_over_option
+@_yes
 @_json
 @command_body
 def sweep(
@@ -348,6 +364,7 @@ def sweep(
     reference_mark: str | None,
     take_over: RunKey | None,
     *,
+    yes: bool,
     as_json: bool,
 ) -> int:
     """Delete the objects of an earlier mark, if its verdict allows it and the mode is `sweep`.
@@ -373,6 +390,7 @@ def sweep(
             reference_mark=reference_mark,
             take_over=take_over,
             as_json=as_json,
+            yes=yes,
         )
     if key is None:
         raise SettingsError(
@@ -388,6 +406,7 @@ def sweep(
         take_over=take_over,
         is_known=True,
         as_json=as_json,
+        yes=yes,
     )
 
 

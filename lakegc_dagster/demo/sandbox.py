@@ -48,6 +48,7 @@ home = "dagster_home"
 
 [repositories.{repository}]
 mode = "sweep"
+quarantine = false
 min_age_hours = 24
 repository_cache_seconds = 0
 {more}"""

@@ -125,7 +125,8 @@ class RunOptions:
         reread_every: How old the second look at what is referenced may be when a batch is deleted;
             what is staged may be older where reading it takes longer than a quarter of that.
         quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore`
-            brings them back.
+            brings them back. Left out: yes on local files, which is a rename there; elsewhere no,
+            but a first sweep whose deletions could not come back is refused until this is set.
         quarantine_days: How long they stay there, counted from the end of the sweep; then they are
             deleted for good.
         repository_cache: How long the server may go on answering for a repository that was just
@@ -222,7 +223,7 @@ class RunOptions:
     reread_every: Annotated[
         timedelta, Option(unit="minutes", setting="reread_minutes", gt=0, le=10)
     ] = timedelta(minutes=10)
-    quarantine: bool = False
+    quarantine: bool | None = None
     quarantine_days: Annotated[float, Option(ge=1, le=_LONGEST_DAYS)] = 30
     repository_cache: Annotated[timedelta, Option(unit="seconds", ge=0, le=3600)] = timedelta(
         seconds=8

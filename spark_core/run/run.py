@@ -398,6 +398,8 @@ def open_run(
     repository = environment.server.repository(repository_id)
     storage = environment.storage_of(repository)
     namespace = storage.namespace_of(repository)
+    if options.quarantine is None and namespace.kind == "local":
+        options = replace(options, quarantine=True)
     return Run(
         key=key,
         repository=repository,

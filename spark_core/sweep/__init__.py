@@ -33,6 +33,7 @@ from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.delete_batches import Dispose, delete
+from spark_core.sweep.first_sweep import require_answered
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import (
     FINAL,
@@ -114,6 +115,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     _, expired = verdict.require_sweepable(run)
     limits = run.limits
     if expired.manifest.rows:
+        require_answered(run)
         if not deletes_here(expired):
             run.environment.start_spark()
         require_deletable(run.store)
@@ -130,7 +132,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
         with lease.held(run, on_this_machine=on_this_machine) as held:
             # Another process may have come between the search for an earlier report and the lease.
             earlier = require_unfinished(run)
-            resumed = journal.bind(run.instance, quarantine=run.options.quarantine)
+            resumed = journal.bind(run.instance, quarantine=bool(run.options.quarantine))
             if earlier is not None and not resumed:
                 raise _no_journal(run)
             plan = Plan(

@@ -129,7 +129,7 @@ def settings_of(sandbox: Sandbox, repository_ids: Sequence[str], **own) -> Setti
             "storage": {"local_path": str(sandbox.blockstore)},
             "spark": SPARK,
             "throwaway_repositories": list(repository_ids),
-            "defaults": {"mode": "sweep", **SMALL, **own},
+            "defaults": {"mode": "sweep", "quarantine": False, **SMALL, **own},
             "repositories": {name: {} for name in repository_ids},
         }
     )

@@ -9,8 +9,13 @@ from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
 
-# Runs are full unless a test asks for others.
-SMALL = {"range_partitions": 2, "repository_cache": timedelta(0), "optimized": False}
+# Runs are full, and delete at once, unless a test asks for others.
+SMALL = {
+    "range_partitions": 2,
+    "repository_cache": timedelta(0),
+    "optimized": False,
+    "quarantine": False,
+}
 
 
 def environment(sandbox: Sandbox, spark, clock) -> Environment:

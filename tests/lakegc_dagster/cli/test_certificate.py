@@ -35,6 +35,7 @@ local_path = "{blockstore}"
 repository_cache_seconds = 0
 mode = "sweep"
 [repositories.repo]
+quarantine = false
 [repositories.aside]
 quarantine = true
 """
