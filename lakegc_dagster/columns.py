@@ -23,6 +23,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "standing": "What its name and age say: `candidate` may go if nothing reaches it; every "
         "other word keeps it.",
         "address_hash": _HASH,
+        "storage_class": "As the store names it; empty where its listing does not say it.",
     },
     tables.UNCOMMITTED_ADDRESSES.name: {
         "address": "Address of a staged object, relative to the storage namespace. An address may "

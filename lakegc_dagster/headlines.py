@@ -152,7 +152,7 @@ def of_mark(report: Report, price: Price | None = None) -> Metadata:
     return {
         "headline": _words(
             *_may_go(goes.objects, goes.size_bytes, listed.objects, listed.size_bytes),
-            *_costs(goes.size_bytes, price),
+            *_costs(goes.size_bytes, None if price is None else report.price_of_expired(price)),
             *_kind(report.kind),
             f"{passed} of {len(report.checks)} checks passed.",
             standing,
@@ -299,15 +299,21 @@ def _expired(manifest: Manifest, price: Price | None) -> Metadata:
     return {
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
-            *_costs(figures.expired_bytes, price),
+            *_costs(figures.expired_bytes, _mean(price, figures)),
             "The verdict decides.",
         ),
         **_amount("that_may_go", figures.expired_objects, figures.expired_bytes),
         **_share(figures.expired_bytes, size),
         **_groups("by_reason", figures.by_reason),
         **_groups("by_age", engine.report.youngest_first(figures.by_age), most_first=False),
+        **(_groups("by_storage_class", figures.by_class) if figures.by_class else {}),
         **_groups("kept", map(_group, engine.report.kept_of(fates))),
     }
+
+
+def _mean(price: Price | None, figures: ExpiredFigures) -> Price | None:
+    """Return what a GB of the objects that may go costs on the average."""
+    return price and price.over(figures.bytes_by_class, figures.expired_bytes)
 
 
 def _deleted(manifest: Manifest, price: Price | None) -> Metadata:
@@ -317,6 +323,8 @@ def _deleted(manifest: Manifest, price: Price | None) -> Metadata:
         for name in ("deleted", "already_gone", "kept", "refused", "failed")
     ]
     _, objects, size = outcomes[0]
+    if price is not None:
+        price = price.over(figures["planned_by_class"] or {}, figures["planned_bytes"] or 0)
     return {
         "headline": _words(
             f"**{_objects(objects, size)} deleted**",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from html import escape as html_escape
 
@@ -72,11 +72,32 @@ class Price:
         currency: The word behind each amount; empty if nobody gave one.
         in_quarantine: What a GB in quarantine costs in a month, where that is another store or
             class; None: as elsewhere.
+        by_class: What a GB costs in a month by storage class, where that is another price.
     """
 
     per_gb_month: float
     currency: str = ""
     in_quarantine: float | None = None
+    by_class: Mapping[str, float] = field(default_factory=dict)
+
+    def over(self, classes: Mapping[str, int], size_bytes: int) -> Price:
+        """Return the price of a GB of some bytes, on the average.
+
+        Args:
+            classes: Those of the bytes whose storage class is known, by class.
+            size_bytes: All of them.
+
+        Examples:
+            >>> Price(0.02, by_class={"COLD": 0.01}).over({"COLD": 3, "WARM": 1}, 8).per_gb_month
+            0.01625
+        """
+        if not self.by_class or not size_bytes:
+            return self
+        less = sum(
+            classes.get(name, 0) * (self.per_gb_month - each)
+            for name, each in self.by_class.items()
+        )
+        return replace(self, per_gb_month=self.per_gb_month - less / size_bytes, by_class={})
 
     @property
     def of_quarantine(self) -> Price:
@@ -106,9 +127,19 @@ def moneys_text(priced: Iterable[tuple[Price, int]]) -> str:
         >>> moneys_text([(Price(1, "EUR"), 10**9), (Price(2, "USD"), 10**9), (Price(3), 0)])
         '0.00 and 1.00 EUR and 2.00 USD a month'
     """
+    return amounts_text((price.currency, price.amount(size_bytes)) for price, size_bytes in priced)
+
+
+def amounts_text(amounts: Iterable[tuple[str, float]]) -> str:
+    """Print amounts that are due each month, summed up by currency; empty if there are none.
+
+    Examples:
+        >>> amounts_text([("EUR", 1), ("USD", 2), ("EUR", 3)])
+        '4.00 EUR and 2.00 USD a month'
+    """
     costs = defaultdict[str, float](float)
-    for price, size_bytes in priced:
-        costs[price.currency] += price.amount(size_bytes)
+    for currency, amount in amounts:
+        costs[currency] += amount
     told = (amount_text(costs[each], each).removesuffix(" a month") for each in sorted(costs))
     return " and ".join(told) + (" a month" if costs else "")
 

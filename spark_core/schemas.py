@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 INSTANT = pa.timestamp("us", tz="UTC")
+STORAGE_CLASS = pa.field("storage_class", pa.string())
 
 # Columns of which hardly two rows agree.
 _NEARLY_DISTINCT = frozenset(
@@ -33,6 +34,8 @@ OBJECT_LISTING = pa.schema(
         pa.field("last_modified", INSTANT, nullable=False),
         # MD5 of the content in hex where the store's listing gives it, else null.
         pa.field("checksum", pa.string()),
+        # As the store names it, such as STANDARD_IA; null where the listing does not say it.
+        STORAGE_CLASS,
     ]
 )
 
@@ -71,6 +74,7 @@ NAMESPACE_SLICES = pa.schema(
         # (see `candidates`).
         pa.field("standing", pa.string(), nullable=False),
         pa.field("address_hash", pa.int64(), nullable=False),
+        STORAGE_CLASS,
     ]
 )
 

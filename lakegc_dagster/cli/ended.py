@@ -80,23 +80,28 @@ class Ended:
             error: What ended it, if it did not end well.
             seconds: How long it took.
         """
-        from spark_core.records.figures import ExpiredFigures
+        from spark_core.records.figures import DeletionFigures, ExpiredFigures
         from spark_core.report.past_runs import outcomes_of
 
         manifests = {} if result is None else result.manifests
         swept, marked = (manifests.get(name) for name in ("deletion_report", "expired_addresses"))
         objects = size_bytes = None
+        price = settings.run_options(repository_id).price
         if swept is not None:
             objects, size_bytes = outcomes_of(swept).get("deleted", (0, 0))
+            plan = DeletionFigures.of(swept)
+            price = price and price.over(plan.planned_by_class or {}, plan.planned_bytes or 0)
         elif marked is not None:
-            objects, size_bytes = marked.rows, ExpiredFigures.of(marked).expired_bytes
+            figures = ExpiredFigures.of(marked)
+            objects, size_bytes = marked.rows, figures.expired_bytes
+            price = price and price.over(figures.bytes_by_class, figures.expired_bytes)
         return cls(
             repository_id,
             str(key),
             kind_of(error) if error is not None else "swept" if swept is not None else "marked",
             objects,
             size_bytes,
-            settings.run_options(repository_id).price,
+            price,
             round(seconds, 1),
             error,
             () if result is None else tuple(refused_by(result)),

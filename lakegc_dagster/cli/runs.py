@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_core.report.past_runs import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
 
-# What money is told of, by the names of `RepositoryStatus.money`.
+# What money is told of, by the names of `RepositoryStatus.money_per_month`.
 _MONEY = {
     "listed": "all objects",
     "reclaimed_lately": "reclaimed in 30 days",
@@ -197,7 +197,9 @@ def _show_runs(
 
 
 def _costs(run: PastRun, price: Price) -> str:
-    return _NONE if run.expired_bytes is None else money_text(run.expired_bytes, price)
+    if run.expired_bytes is None:
+        return _NONE
+    return money_text(run.expired_bytes, run.price_of_expired(price))
 
 
 def _kind(run: PastRun) -> str:
@@ -251,7 +253,7 @@ def _totals(found: Sequence[RepositoryStatus]) -> list[str]:
     for currency in currencies:
         paid = [each for each in found if each.price and each.price.currency == currency]
         amounts = (
-            f"{words} {amount_text(sum(each.money[what] for each in paid), currency)}"
+            f"{words} {amount_text(sum(each.money_per_month[what] for each in paid), currency)}"
             for what, words in _MONEY.items()
         )
         of = f"{len(paid)} of {len(found)} have a price in {currency or 'no currency'}"
@@ -309,7 +311,9 @@ def _more(each: RepositoryStatus) -> list[str]:
 
 def _money(each: RepositoryStatus, price: Price) -> str:
     """Say what was reclaimed, whether that is more than before, and what still costs."""
-    costs = {what: amount_text(amount, price.currency) for what, amount in each.money.items()}
+    costs = {
+        what: amount_text(amount, price.currency) for what, amount in each.money_per_month.items()
+    }
     waits = f"; what waits costs {costs['waiting']}" if each.most_waiting[0] else ""
     aside = f"; what lies in quarantine {costs['in_quarantine']}" if each.in_quarantine[0] else ""
     return (

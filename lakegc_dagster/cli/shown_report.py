@@ -130,11 +130,13 @@ def _show_price(shown: Console, found: Report, price: Price | None) -> None:
     """Say what the objects of a report cost, if the settings give a price."""
     if price is None:
         return
-    going, all_of_it = found.expired.size_bytes, found.listed.size_bytes
+    going = money_text(found.expired.size_bytes, found.price_of_expired(price))
+    all_of_it = money_text(found.listed.size_bytes, found.price_of_listed(price))
+    by_class = "".join(f", {name} = {each:g}" for name, each in sorted(price.by_class.items()))
     _show_line(
         shown,
-        f"\nmoney    what may go costs {money_text(going, price)}; all objects together cost "
-        f"{money_text(all_of_it, price)} (price_per_gb_month = {price.per_gb_month:g})",
+        f"\nmoney    what may go costs {going}; all objects together cost {all_of_it} "
+        f"(price_per_gb_month = {price.per_gb_month:g}{by_class})",
     )
 
 

@@ -55,6 +55,10 @@ class _Gauges:
         self.bytes = Gauge(
             "lakegc_objects_bytes", "Bytes of the objects at the newest mark that ended."
         )
+        self.classes = Gauge(
+            "lakegc_storage_class_bytes",
+            "Bytes of the objects at the newest mark, by storage class, where the store says it.",
+        )
         self.reclaimed_objects = Gauge(
             "lakegc_reclaimed_objects", "Objects that all sweeps deleted and nobody restored."
         )
@@ -89,6 +93,9 @@ class _Gauges:
             return
         self.overdue.set(bool(status.overdue), **of)
         self._add_money(status, of)
+        marked = _first(run for run in runs if run.fates)
+        for name, size in ({} if marked is None else marked.listed_by_class).items():
+            self.classes.set(size, **of, storage_class=name)
         for kind in status.kinds:
             self._add_kind(kind, [run for run in runs if run.collects == kind.collects], of)
         self.reclaimed_objects.set(status.reclaimed[0], **of)
@@ -104,7 +111,7 @@ class _Gauges:
         self.price.set(None if price is None else price.per_gb_month, **repository)
         if price is None:
             return
-        for what, amount in status.money.items():
+        for what, amount in status.money_per_month.items():
             self.money.set(amount, **repository, what=what, currency=price.currency)
 
     def _add_kind(

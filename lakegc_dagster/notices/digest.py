@@ -54,16 +54,16 @@ def _freed(fleet: Sequence[FleetRow], since: datetime) -> str:
     for row in fleet:
         swept = [run for run in row.runs if run.swept_at is not None and run.swept_at >= since]
         taken.append(total(run.reclaimed for run in swept))
-        if row.status.price is not None:
-            priced.append((row.status.price, taken[-1][1]))
+        if (price := row.status.price) is not None:
+            priced += [(run.price_of_expired(price), run.reclaimed[1]) for run in swept]
     objects, size_bytes = total(taken)
     if not objects:
         return f"Nothing was freed since {since:%Y-%m-%d %H:%M} UTC."
     costs = moneys_text(priced)
-    price = f", {costs}" if costs else ""
+    cost = f", {costs}" if costs else ""
     return (
         f"Freed since {since:%Y-%m-%d %H:%M} UTC: {counted(objects, 'object')}, "
-        f"{bytes_text(size_bytes)}{price}."
+        f"{bytes_text(size_bytes)}{cost}."
     )
 
 

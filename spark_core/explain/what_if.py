@@ -27,7 +27,7 @@ from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH,
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import Price, counted
 from spark_core.records import tables
-from spark_core.records.figures import Groups
+from spark_core.records.figures import ExpiredFigures, Groups
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
@@ -189,9 +189,17 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         total(one.swept for one in told),
         _kept_by_one(told),
         tuple(answers),
-        run.options.price,
+        _price(run),
         asked_at,
     )
+
+
+def _price(run: Run) -> Price | None:
+    """Return what a GB of what may go now costs on the average: what would go has no class here."""
+    if run.options.price is None:
+        return None
+    expired = ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest)
+    return run.options.price.over(expired.bytes_by_class, expired.expired_bytes)
 
 
 def _listed(slices: StoredTable, held: Holds) -> AnySource:

@@ -7,8 +7,9 @@ compares the bytes of each file, so that a damaged one is a miss before anything
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from spark_core.records.manifest import Part
 from spark_core.records.writing import Target
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
+from spark_core.storage.classes import bytes_by_class
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Taken:
         parts: The files, without the rows that are left.
         size_bytes: Bytes of the objects in them.
         gone_objects: Objects that are left this time because sweeps deleted them.
+        by_class: Those bytes by storage class, as it was when they were listed.
     """
 
     slices: frozenset[str] = frozenset()
     parts: tuple[Part, ...] = ()
     size_bytes: int = 0
     gone_objects: int = 0
+    by_class: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def objects(self) -> int:
@@ -87,6 +91,7 @@ def take(run: Run, index: Index, slices: Sequence[str]) -> Taken | Clean:
         tuple(sorted((one.part for one in found if one.part.rows), key=lambda part: part.key)),
         sum(one.size_bytes for one in found),
         sum(one.gone_objects for one in found),
+        sum((one.by_class for one in found), Counter[str]()),
     )
 
 
@@ -97,6 +102,7 @@ class _OfAFile:
     part: Part
     size_bytes: int
     gone_objects: int
+    by_class: Counter[str]
 
 
 def _take(
@@ -106,9 +112,11 @@ def _take(
     before = reading.rows_left_out(target.store, part)
     is_left = np.zeros(part.whole.rows, np.bool_)
     is_left[before] = True
-    names = ["slice", "size_bytes", *(["address_hash"] if len(deleted) else [])]
+    names = ["slice", "size_bytes", "storage_class"]
+    names += ["address_hash"] if len(deleted) else []
     wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in names])
     begin = size_bytes = gone = 0
+    classes = Counter[str]()
     for batch in reading.read_part(target.store, wanted, part.whole, again=True):
         of_batch = is_left[begin : begin + batch.num_rows]
         begin += batch.num_rows
@@ -119,7 +127,9 @@ def _take(
             of_batch |= is_gone
         of_batch |= ~is_taken.to_numpy(zero_copy_only=False)
         size_bytes += int(batch.column("size_bytes").to_numpy()[~of_batch].sum())
-    return _OfAFile(_without(target, number, part, np.flatnonzero(is_left)), size_bytes, gone)
+        classes += bytes_by_class(batch.filter(pa.array(~of_batch)))
+    part = _without(target, number, part, np.flatnonzero(is_left))
+    return _OfAFile(part, size_bytes, gone, classes)
 
 
 def _without(target: Target, number: int, part: Part, left: Any) -> Part:

@@ -19,6 +19,8 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.candidates import Limits
 from spark_core.records.figures import Groups, SumFigures
 
+# What is summed up.
+SUMMED = pa.schema([*schemas.EXPIRED_ADDRESSES, schemas.STORAGE_CLASS])
 # Number of the largest objects that are named, and number of the slices that are.
 NAMED = 100
 TOP = 20
@@ -36,11 +38,11 @@ OLDEST = "over a year"
 
 @dataclass
 class Sums:
-    """Sums over rows of `schemas.EXPIRED_ADDRESSES`; their size is bounded by the slices.
+    """Sums over rows of `SUMMED`; their size is bounded by the slices.
 
     Attributes:
         objects: Number of objects, by kind and name: ("reason", ...), ("age", ...), ("slice", ...),
-            ("standing", ...).
+            ("standing", ...), ("class", ...).
         size_bytes: Their bytes, by kind and name.
         largest: Bytes, address, date and reason of the largest objects.
         committed: Path and last commit of those of them that were explained, by address.
@@ -55,7 +57,7 @@ class Sums:
         """Add some rows.
 
         Args:
-            batch: Columns of `schemas.EXPIRED_ADDRESSES`.
+            batch: Columns of `SUMMED`.
             instant: The run's instant, from which ages count back.
             limits: The limits that name and age are compared with once more.
         """
@@ -68,13 +70,14 @@ class Sums:
             ("age", _ages(batch.column("last_modified"), instant)),
             ("slice", batch.column("slice")),
             ("standing", rule.standings_of(batch, limits)),
+            ("class", batch.column("storage_class")),
         ):
             summed = (
                 pa.table({"name": names, "size": sizes})
                 .group_by("name")
                 .aggregate([("size", "sum"), ([], "count_all")])
             )
-            for row in summed.to_pylist():
+            for row in summed.filter(pc.is_valid(summed["name"])).to_pylist():
                 self.objects[kind, row["name"]] += row["count_all"]
                 self.size_bytes[kind, row["name"]] += row["size_sum"]
         first = pc.select_k_unstable(
@@ -138,6 +141,7 @@ class Sums:
             by_reason=self._groups("reason"),
             by_age=self._groups("age"),
             by_slice=self._groups("slice", slices[:TOP]),
+            by_class=self._groups("class") or None,
             slices_with_expired=len(slices),
             largest=tuple(self.largest),
             largest_committed=dict(sorted(self.committed.items())),

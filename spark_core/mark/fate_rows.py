@@ -44,6 +44,7 @@ WAITING = pa.schema(
         schemas.NAMESPACE_SLICES.field("checksum"),
         ALONE,
         _BITS,
+        schemas.STORAGE_CLASS,
     ]
 )
 # Numbers of the fates that let an object go, and those of a candidate that something else keeps:

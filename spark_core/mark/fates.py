@@ -44,6 +44,7 @@ from spark_core.mark.compared import (
     references_of,
     tasks_of,
 )
+from spark_core.mark.expired_sums import SUMMED
 from spark_core.mark.fate_rows import (
     SENT,
     VALUES,
@@ -64,7 +65,8 @@ from spark_core.storage import ObjectStore
 
 # What is read a second time of the objects that nothing refers to.
 _READ_AGAIN = columns_of(
-    schemas.NAMESPACE_SLICES, "slice", "address", "size_bytes", "last_modified", "checksum"
+    schemas.NAMESPACE_SLICES,
+    *("slice", "address", "size_bytes", "last_modified", "checksum", "storage_class"),
 )
 
 
@@ -390,6 +392,7 @@ def _divided(
             listed.column("checksum"),
             pa.array(alone),
             pa.array(bits.astype(np.int16)),
+            listed.column("storage_class"),
         ],
         schema=WAITING,
     )
@@ -491,7 +494,7 @@ def _conclude(asked: _Asked, number: int, parts: Sequence[Part]) -> Decided:
                 decided.sums.add(expired, asked.instant, asked.limits)
                 if taken.num_rows:
                     decided.taken.add(taken, asked.instant, asked.limits)
-                yield expired
+                yield expired.select(schemas.EXPIRED_ADDRESSES.names)
 
     decided.expired.append(writing.write_parts(asked.targets.expired, number, going()))
     for rows in fates:
@@ -507,7 +510,7 @@ def _answered(
     """Decide with the answers of branches.
 
     Returns:
-        The fates; what may go; and what of it a policy takes.
+        The fates; what may go; and what of it a policy takes: columns of `SUMMED`.
     """
     hashes, alone, bits, sizes = (
         waiting.column(name).to_numpy() for name in ("address_hash", "alone", "bits", "size_bytes")
@@ -531,5 +534,5 @@ def _answered(
         why=pc.coalesce(why, shown),
         addresses=waiting.column("address"),
     )
-    rows = waiting.select(schemas.EXPIRED_ADDRESSES.names)
+    rows = waiting.select(SUMMED.names)
     return fates, rows.filter(pa.array(may_go)), rows.filter(pa.array(is_taken))

@@ -45,6 +45,7 @@ from spark_core.run import Run, preflight
 from spark_core.spark import placement
 from spark_core.spark.tasks import counting, dealt, run_tasks
 from spark_core.storage import ObjectStore
+from spark_core.storage.classes import as_measured, bytes_by_class, taken_apart
 from spark_core.storage.inventory import InventoryFile
 from spark_core.storage.listings import listed
 
@@ -152,6 +153,7 @@ def namespace_slices(run: Run) -> Draft:
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
         requests = dict(counted + asked)
+        classes, measured = taken_apart(measured)
         found = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
         opened = sorted(name.removeprefix(_OPEN) for name in measured if name.startswith(_OPEN))
         are_few = len(opened) <= MOST_OPEN
@@ -162,6 +164,7 @@ def namespace_slices(run: Run) -> Draft:
             requests=requests,
             open_slices=tuple(opened) if are_few else None,
             closed_before=(targets.closed_before or None) if are_few else None,
+            by_class=classes or None,
             **_of_index(chosen, taken),
             **found,
         )
@@ -196,6 +199,7 @@ def _receipt(taken: Taken) -> Receipt:
         "object_bytes": size_bytes,
         "old_objects": objects,
         "old_bytes": size_bytes,
+        **as_measured(taken.by_class),
     }
     return Receipt(taken.parts, measured)
 
@@ -214,10 +218,12 @@ def _of_inventory(
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
         said = found.figures(counted)
+        classes, measured = taken_apart(measured)
         return ListedFigures(
             **vars(answers),
             requests=dict(counted + found.requests),
             inventory=said,
+            by_class=classes or None,
             **of_index,
             **measured,
         )
@@ -408,6 +414,7 @@ def judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.Reco
             batch.column("checksum"),
             standing,
             hashed(keys),
+            batch.column("storage_class"),
         ],
         schema=schemas.NAMESPACE_SLICES,
     )
@@ -431,6 +438,7 @@ def _measure(
         "unsafe_name_bytes": pc.sum(pc.if_else(unsafe, sizes_of_other, 0)).as_py() or 0,
         "nested_objects": sum(_is_nested(key, prefix) for key in _suspects(keys, prefix)),
         **_tables_past_lakefs(keys, sizes_of_other),
+        **as_measured(bytes_by_class(batch)),
     }
 
 

@@ -105,6 +105,8 @@ def _groups(report: Report) -> Iterator[Block]:
     for title, groups, what in (
         (f"{goes}, by reason", report.by_reason, "why"),
         (f"{goes}, by age", report.by_age, "written"),
+        # One class for all says nothing.
+        (f"{goes}, by storage class", report.by_class if len(report.by_class) > 1 else (), "class"),
         *((title, groups[:_PLACES], what) for title, groups, what in places),
         ("What is kept", report.kept, "why"),
         ("What the sweep did", report.outcomes or (), "outcome"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
-from spark_core.plain_text import bytes_text, counted, escape, moneys_text
+from spark_core.plain_text import amounts_text, bytes_text, counted, escape
 from spark_core.report.drawings import bars, columns, sparkline
 from spark_core.report.fates import Amount, total
 from spark_core.report.page_parts import document
@@ -53,17 +53,21 @@ def needs_a_person(status: RepositoryStatus) -> bool:
     return bool(status.problem or status.overdue or any(kind.refused for kind in status.kinds))
 
 
-def money(found: Iterable[RepositoryStatus], size: Callable[[RepositoryStatus], Amount]) -> str:
+def money(found: Iterable[RepositoryStatus], what: str) -> str:
     """Return what the bytes of several repositories cost in a month, each by its own price.
 
     Args:
         found: The repositories.
-        size: Objects and bytes of one of them.
+        what: Which bytes, by a name of `RepositoryStatus.money_per_month`.
 
     Returns:
         Empty if none has a price.
     """
-    return moneys_text((each.price, size(each)[1]) for each in found if each.price is not None)
+    return amounts_text(
+        (each.price.currency, each.money_per_month.get(what, 0))
+        for each in found
+        if each.price is not None
+    )
 
 
 def fleet_page(fleet: Sequence[FleetRow], *, now: datetime, server: str = "") -> str:
@@ -115,18 +119,18 @@ def _lately(status: RepositoryStatus) -> Amount:
 
 def _tiles(fleet: Sequence[FleetRow]) -> str:
     found = [row.status for row in fleet]
-    figures: list[tuple[str, Callable[[RepositoryStatus], Amount]]] = [
-        (f"reclaimed in {LATELY.days} days", _lately),
-        ("reclaimed in all", lambda each: each.reclaimed),
-        ("waiting", lambda each: each.most_waiting),
-        ("in quarantine", lambda each: each.in_quarantine),
+    figures: list[tuple[str, str, Callable[[RepositoryStatus], Amount]]] = [
+        (f"reclaimed in {LATELY.days} days", "reclaimed_lately", _lately),
+        ("reclaimed in all", "reclaimed", lambda each: each.reclaimed),
+        ("waiting", "waiting", lambda each: each.most_waiting),
+        ("in quarantine", "in_quarantine", lambda each: each.in_quarantine),
     ]
     tiles = []
-    for name, size in figures:
+    for name, what, size in figures:
         objects, size_bytes = total(map(size, found))
         if not objects:
             continue
-        costs = money(found, size)
+        costs = money(found, what)
         more = f" · {escape(costs)}" if costs else ""
         tiles.append(
             f'<div class="tile"><b>{bytes_text(size_bytes)}</b>{counted(objects, "object")} '
@@ -231,8 +235,8 @@ def _row(row: FleetRow, server: str, *, has_price: bool) -> str:
         for name, size in zip(_FIGURES, sizes, strict=True)
     ]
     if has_price:
-        saved = 0 if status.price is None else status.price.amount(status.reclaimed[1])
-        costs = money([status], lambda each: each.reclaimed).removesuffix(" a month") or _NONE
+        saved = status.money_per_month.get("reclaimed", 0)
+        costs = money([status], "reclaimed").removesuffix(" a month") or _NONE
         cells.append(f'<td class="n" data-name="saved a month" data-v="{saved}">{costs}</td>')
     return f'<tr>{"".join(cells)}<td data-name="bytes by run">{_line(row.runs)}</td></tr>'
 

@@ -99,8 +99,9 @@ def _headline(report: Report, price: Price | None) -> str:
             f"{goes.size_bytes / listed.size_bytes:.1%} of the bytes"
         )
     if price is not None:
-        costs = (money_text(group.size_bytes, price) for group in (goes, listed))
-        words += ". That is {}, of {}".format(*costs)
+        costs = money_text(goes.size_bytes, report.price_of_expired(price))
+        of = money_text(listed.size_bytes, report.price_of_listed(price))
+        words += f". That is {costs}, of {of}"
     return f'<p class="headline">{what}</p>{share_bar(goes, listed)}<p class="soft">{words}.</p>'
 
 
@@ -227,6 +228,7 @@ def _charts(report: Report) -> str:
             (f"{what}, by folder", report.by_prefix, goes, "goes"),
             (f"{what}, by branch", report.by_branch, goes, "goes"),
             (f"{what}, by slice", report.by_slice, goes, "goes"),
+            (f"{what}, by storage class", report.by_class, goes, "goes"),
             ("What is kept, and why", report.kept, all_of_it, "keeps"),
         )
         if groups
@@ -263,6 +265,7 @@ def _what_if(
         if asked_before_sweep
         else ""
     )
+    price = None if price is None else report.price_of_expired(price)
     rows = [
         (group.name, f"{group.objects:,}", bytes_text(group.size_bytes), *_money(group, price))
         for group in (*curve.free, *curve.now, *curve.kept_by_one)

@@ -20,12 +20,14 @@ from spark_core import checks as guards
 from spark_core import lakegc_keys
 from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
+from spark_core.plain_text import Price
 from spark_core.records import confirmation, tables
 from spark_core.records.figures import (
     AmountFigures,
     Collects,
     DeletionFigures,
     ExpiredFigures,
+    ListedFigures,
 )
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
@@ -70,6 +72,8 @@ class PastRun:
         listed_objects: Objects of the namespace.
         expired_objects: Objects that may go ...
         expired_bytes: ... and their bytes.
+        expired_by_class: Those bytes by storage class, as far as classes are known.
+        listed_by_class: Bytes of the namespace by storage class, as far as classes are known.
         collects: What it lets go: `all`, only what `policies` name, or only what a `reference mark`
             names, too; None if its mark named nothing yet, or cannot be read.
         fates: Fate -> objects and bytes, of every object, as `fates.fates_of` gives them.
@@ -99,6 +103,8 @@ class PastRun:
     listed_objects: int | None = None
     expired_objects: int | None = None
     expired_bytes: int | None = None
+    expired_by_class: Mapping[str, int] = field(default_factory=dict)
+    listed_by_class: Mapping[str, int] = field(default_factory=dict)
     collects: Collects | None = None
     fates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     deleted_before: Amount = (0, 0)
@@ -144,6 +150,10 @@ class PastRun:
         if self.mark_seconds is None:
             return None
         return self.mark_seconds + (self.sweep_seconds or 0.0)
+
+    def price_of_expired(self, price: Price) -> Price:
+        """Return what a GB of what it lets go costs on the average, and so one of what it took."""
+        return price.over(self.expired_by_class, self.expired_bytes or 0)
 
     def to_json(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
@@ -264,6 +274,8 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> Past
         listed_objects=verdict.standing.get("listed_objects"),
         expired_objects=verdict.expired_objects,
         expired_bytes=expired.expired_bytes,
+        expired_by_class=expired.bytes_by_class,
+        listed_by_class={} if slices is None else ListedFigures.of(slices).by_class or {},
         collects=expired.collects,
         fates=fates_of(expired),
         deleted_before=_amount(expired.deleted_before),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -83,6 +83,7 @@ class RepositoryStatus(KindStatus):
         overdue: What is late, in sentences; empty if nothing is.
         others: The runs of each other kind; empty if there are none.
         price: What a GB costs in a month; None if the settings do not say.
+        money_per_month: What bytes cost in a month, by what they are; empty without a price.
         problem: Why nothing else is known; empty if it is.
     """
 
@@ -100,6 +101,7 @@ class RepositoryStatus(KindStatus):
     overdue: str = ""
     others: tuple[KindStatus, ...] = ()
     price: Price | None = None
+    money_per_month: Mapping[str, float] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -112,30 +114,12 @@ class RepositoryStatus(KindStatus):
         """The most that one kind waits with; kinds may name the same objects."""
         return max(kind.waiting for kind in self.kinds)
 
-    @property
-    def money(self) -> dict[str, float]:
-        """What bytes cost in a month, by what they are; empty where no price is known."""
-        if self.price is None:
-            return {}
-        sizes = {
-            "listed": self.listed,
-            "reclaimed": self.reclaimed,
-            "reclaimed_lately": self.reclaimed_lately,
-            "reclaimed_before": self.reclaimed_before,
-            "waiting": self.most_waiting,
-        }
-        return {
-            **{what: self.price.amount(size) for what, (_, size) in sizes.items()},
-            "in_quarantine": self.price.of_quarantine.amount(self.in_quarantine[1]),
-        }
-
     def to_json(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
         return {
             **super().to_json(),
             "others": [other.to_json() for other in self.others],
             "price": None if self.price is None else asdict(self.price),
-            "money_per_month": self.money,
         }
 
 
@@ -164,25 +148,23 @@ def status_of(
     """
     good = next((run for run in runs if run.passed and run.collects == "all"), None)
     newest = runs[0] if runs else None
+    lately = [run for run in runs if run.swept_at is not None and run.swept_at > now - LATELY]
+    before = [
+        run
+        for run in runs
+        if run.swept_at is not None and now - 2 * LATELY < run.swept_at <= now - LATELY
+    ]
     # A mark of the collection reads and names anew what waits from marks of other kinds before it.
     collected = next((at for at, run in enumerate(runs) if _concluded(run, "all")), len(runs))
-    return RepositoryStatus(
+    found = RepositoryStatus(
         repository_id,
         **_of_kind(repository_id, "all", runs, runs, may_sweep=may_sweep),
         runs=len(runs),
         only_newest=None if are_all else len(runs),
         newest=None if newest is None else newest.run,
         newest_state=None if newest is None else newest.state,
-        reclaimed_lately=_reclaimed(
-            [run for run in runs if run.swept_at is not None and run.swept_at > now - LATELY]
-        ),
-        reclaimed_before=_reclaimed(
-            [
-                run
-                for run in runs
-                if run.swept_at is not None and now - 2 * LATELY < run.swept_at <= now - LATELY
-            ]
-        ),
+        reclaimed_lately=_reclaimed(lately),
+        reclaimed_before=_reclaimed(before),
         lately_is_whole=are_all or _began_before(runs, now - LATELY - max_mark_age),
         reclaimed=_reclaimed(runs),
         in_quarantine=total(run.in_quarantine for run in runs),
@@ -195,6 +177,36 @@ def status_of(
         ),
         price=price,
     )
+    if price is None:
+        return found
+    return replace(
+        found,
+        money_per_month={
+            "listed": _cost_of_listed(runs, price),
+            "reclaimed": _cost_of_reclaimed(runs, price),
+            "reclaimed_lately": _cost_of_reclaimed(lately, price),
+            "reclaimed_before": _cost_of_reclaimed(before, price),
+            "waiting": max(_cost_of_waiting(kind, runs, price) for kind in found.kinds),
+            "in_quarantine": price.of_quarantine.amount(found.in_quarantine[1]),
+        },
+    )
+
+
+def _cost_of_listed(runs: Sequence[PastRun], price: Price) -> float:
+    newest = next((run for run in runs if run.fates), None)
+    if newest is None:
+        return 0.0
+    size_bytes = total(newest.fates.values())[1]
+    return price.over(newest.listed_by_class, size_bytes).amount(size_bytes)
+
+
+def _cost_of_reclaimed(runs: Sequence[PastRun], price: Price) -> float:
+    return sum(run.price_of_expired(price).amount(run.reclaimed[1]) for run in runs)
+
+
+def _cost_of_waiting(kind: KindStatus, runs: Sequence[PastRun], price: Price) -> float:
+    run = next((run for run in runs if run.run == kind.waiting_run), None)
+    return 0.0 if run is None else run.price_of_expired(price).amount(kind.waiting[1])
 
 
 def _of_kind(

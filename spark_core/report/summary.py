@@ -89,6 +89,8 @@ def of_mark(run: Run) -> Report:
         by_reason=_by_size(_of(figures.by_reason)),
         by_age=tuple(Group(*each) for each in youngest_first(figures.by_age)),
         by_slice=_top_slices(figures),
+        by_class=_by_size(_of(figures.by_class or ())),
+        listed_by_class=listed.by_class or {},
         kept=kept_of(fates),
         commits=_commits(stored["retained_commits"]),
         largest=tuple(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.json_and_toml import read_json
-from spark_core.plain_text import bytes_text, counted
+from spark_core.plain_text import Price, bytes_text, counted
 
 __all__ = [
     "Check",
@@ -284,6 +284,9 @@ class Report:
         by_age: Objects that may go, by age at the run's instant, youngest first.
         by_slice: Objects that may go, by slice, most bytes first; a last row sums the slices that
             are not shown.
+        by_class: Objects that may go, by storage class, most bytes first; those whose class the
+            store's listing does not say are left out.
+        listed_by_class: Bytes of all objects by storage class, as far as classes are known.
         kept: All others, by why they stay. `expired` and these add up to `listed`.
         fates: Objects and bytes of each fate; they add up to `listed`.
         commits: Why commits keep their objects -> how many do, most first.
@@ -345,6 +348,17 @@ class Report:
     policy: PolicyTaken | None = None
     past: tuple[PastRun, ...] = ()
     fates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    by_class: tuple[Group, ...] = ()
+    listed_by_class: Mapping[str, int] = field(default_factory=dict)
+
+    def price_of_expired(self, price: Price) -> Price:
+        """Return what a GB of the objects that may go costs on the average."""
+        classes = {group.name: group.size_bytes for group in self.by_class}
+        return price.over(classes, self.expired.size_bytes)
+
+    def price_of_listed(self, price: Price) -> Price:
+        """Return what a GB of all objects costs on the average."""
+        return price.over(self.listed_by_class, self.listed.size_bytes)
 
     @property
     def swept(self) -> bool:
@@ -380,7 +394,7 @@ class Report:
                 document[field] = Group(**document[field])
             for field in ("by_reason", "by_age", "by_slice", "kept"):
                 document[field] = _groups(document[field])
-            for field in ("by_prefix", "by_branch"):
+            for field in ("by_prefix", "by_branch", "by_class"):
                 document[field] = _groups(document.get(field, ()))
             document["outcomes"] = (
                 None if document["outcomes"] is None else _groups(document["outcomes"])

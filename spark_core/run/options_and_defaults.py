@@ -140,8 +140,10 @@ class RunOptions:
         lease_ttl: How long the lease of a sweep is good for without a sign of life of its holder;
             it is renewed three times in that time.
         price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs`,
-            `status` and `what-if` then also show costs. A repository in another store or class has
-            a price of its own.
+            `status` and `what-if` then also show costs. A repository in another store has a price
+            of its own.
+        price_by_class: The same of storage classes with another price, by the store's names, such
+            as `{STANDARD_IA = 0.0125}`.
         quarantine_price_per_gb_month: The same of what lies in quarantine, where its bytes have
             another price; left out, as elsewhere.
         currency: The word behind each amount, such as `EUR`.
@@ -236,6 +238,7 @@ class RunOptions:
     ] = False
     lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
     price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
+    price_by_class: dict[str, float] | None = None
     quarantine_price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
     currency: str | None = None
     optimized: bool = True
@@ -248,7 +251,10 @@ class RunOptions:
         if self.price_per_gb_month is None:
             return None
         return Price(
-            self.price_per_gb_month, self.currency or "", self.quarantine_price_per_gb_month
+            self.price_per_gb_month,
+            self.currency or "",
+            self.quarantine_price_per_gb_month,
+            self.price_by_class or {},
         )
 
     @property

@@ -113,6 +113,8 @@ def _value(name: str, info: FieldInfo) -> str:
     if kind not in {dict, list}:
         # A setting that may be left out has the type "this or None".
         kind = next(iter(get_args(annotation)), annotation)
+    if get_origin(kind) is dict:
+        return "table of numbers"
     unit = name.rpartition("_")[2]
     kinds = {bool: "`true` or `false`", str: "text", int: "whole number", float: "number"}
     kinds |= {dict: "table of texts", list: "list of texts"}

@@ -320,6 +320,13 @@ def _run_fields() -> dict[str, Any]:
 class RepositorySettings(create_model("_Run", __base__=Section, **_run_fields())):  # type: ignore[misc]
     """The `[defaults]` table and each `[repositories.NAME]`: options of a run, see `RunOptions`."""
 
+    @field_validator("price_by_class", check_fields=False)
+    @classmethod
+    def _no_negative_price(cls, prices: dict[str, float] | None) -> dict[str, float] | None:
+        if any(each < 0 for each in (prices or {}).values()):
+            raise ValueError("prices of at least 0")
+        return prices
+
     def run_options(self) -> RunOptions:
         """Return what a run may do."""
         return RunOptions(

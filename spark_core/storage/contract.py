@@ -553,15 +553,23 @@ def listing_batch(
     sizes: Sequence[int] | pa.Array,
     modified: pa.Array,
     checksums: pa.Array | None = None,
+    classes: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Put columns of a listing together as `schemas.OBJECT_LISTING`.
 
     Raises:
         UnicodeEncodeError: If a key cannot be written as UTF-8.
     """
-    absent = pa.nulls(len(keys), pa.string()) if checksums is None else checksums
+    absent = pa.nulls(len(keys), pa.string())
     return pa.record_batch(
-        [pa.array(keys, pa.string()), pa.array(sizes, pa.int64()), modified, absent], OBJECT_LISTING
+        [
+            pa.array(keys, pa.string()),
+            pa.array(sizes, pa.int64()),
+            modified,
+            absent if checksums is None else checksums,
+            absent if classes is None else classes,
+        ],
+        OBJECT_LISTING,
     )
 
 

@@ -19,7 +19,7 @@ from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lock import lease
 from spark_core.phases import Deleting, phase
 from spark_core.records import tables
-from spark_core.records.figures import DeletionFigures
+from spark_core.records.figures import DeletionFigures, ExpiredFigures
 from spark_core.records.journal import Journal
 from spark_core.records.journal import folder as journal_folder
 from spark_core.records.reading import StoredTable, source_of_parts
@@ -199,7 +199,14 @@ def _figures(
     measured: Mapping[str, Any],
 ) -> DeletionFigures:
     promised = quarantine.figures(run, None if earlier is None else earlier.manifest)
-    figures = DeletionFigures(planned_objects=expired.manifest.rows, **vars(promised), **measured)
+    planned = ExpiredFigures.of(expired.manifest)
+    figures = DeletionFigures(
+        planned_objects=expired.manifest.rows,
+        planned_bytes=planned.expired_bytes if planned.by_class else None,
+        planned_by_class=planned.bytes_by_class or None,
+        **vars(promised),
+        **measured,
+    )
     if swept is None:
         return figures
     left = tuple((address, outcome, error) for address, outcome, error in swept.tally.left)

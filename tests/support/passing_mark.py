@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_core.addresses.namespace import slice_of
-from spark_core.mark.expired_sums import Sums
+from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.records import tables
 from spark_core.records.writing import Draft
 from tests.support.figures import given
@@ -105,9 +105,7 @@ def passing_mark(run, expired=("data/s/x",), **facts):
         ],
     }
     sums = Sums()
-    planned = pa.RecordBatch.from_pylist(
-        rows["expired_addresses"], schema=tables.EXPIRED_ADDRESSES.schema
-    )
+    planned = pa.RecordBatch.from_pylist(rows["expired_addresses"], schema=SUMMED)
     sums.add(planned, run.key.instant, run.limits)
     told = {name: value for name, value in sums.figures.facts().items() if name not in _COUNTED}
     for spec in tables.MARK_TABLES[1:]:

@@ -30,6 +30,7 @@ COLUMNS = {
     "Size": "size",
     "LastModifiedDate": "last_modified_date",
     "ETag": "e_tag",
+    "StorageClass": "storage_class",
 }
 OF_VERSIONS = ("VersionId", "IsLatest", "IsDeleteMarker")
 _TYPES = {
@@ -51,6 +52,7 @@ class Row:
     version: str = ""
     latest: bool = True
     marker: bool = False
+    storage_class: str | None = None
 
 
 @dataclass
@@ -143,6 +145,7 @@ class Delivery:
             "Size": row.size,
             "LastModifiedDate": row.modified,
             "ETag": row.tag,
+            "StorageClass": row.storage_class,
         }
 
     def _table(self, rows: Sequence[Row]) -> pa.Table:
@@ -180,6 +183,7 @@ class Delivery:
             value["LastModifiedDate"] = f"{row.modified:%Y-%m-%dT%H:%M:%S.000Z}"
             value["Size"] = "" if row.size is None else row.size
             value["ETag"] = row.tag or ""
+            value["StorageClass"] = row.storage_class or ""
             cells = (str(value[column]) for column in self.columns)
             lines.append(
                 ",".join(f'"{cell.lower() if cell in _FLAGS else cell}"' for cell in cells)

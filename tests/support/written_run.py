@@ -12,7 +12,7 @@ from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.fates import Fate
 from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.mark.expired_sums import Sums
+from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.model import Repository, RunKey
 from spark_core.records import tables
 from spark_core.records.figures import IndexFigures, TakenFigures
@@ -140,7 +140,7 @@ class Written:
         ]
         sums = Sums()
         sums.add(
-            pa.RecordBatch.from_pylist(rows, schema=tables.EXPIRED_ADDRESSES.schema),
+            pa.RecordBatch.from_pylist(rows, schema=SUMMED),
             self.run.key.instant,
             self.run.limits,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +71,8 @@ class DeletionFigures(QuarantineFigures):
 
     Attributes:
         planned_objects: Objects of the plan.
+        planned_bytes: Their bytes; None where no storage class is known, ...
+        planned_by_class: ... else those bytes by storage class.
         rounds: Rounds of the last sweep; None where nothing was to be deleted.
         left_named: Address, outcome and error of some objects that were not deleted.
         second_look: The last look at what is referenced.
@@ -89,12 +92,14 @@ class DeletionFigures(QuarantineFigures):
     """
 
     planned_objects: int
+    planned_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    planned_by_class: Mapping[str, int] | None = field(default=None, metadata=LEFT_OUT)
     rounds: int | None = field(default=None, metadata=LEFT_OUT)
     left_named: tuple[tuple[str, str, str | None], ...] | None = field(
         default=None, metadata=LEFT_OUT
     )
     second_look: SecondLookFigures | None = field(default=None, metadata=LEFT_OUT)
-    store_was_busy: int = field(default=0, metadata=LEFT_OUT)
+    store_was_busy: int = 0
     store_keys_per_second: int | None = field(default=None, metadata=LEFT_OUT)
     deleted_objects: int | None = field(default=None, metadata=LEFT_OUT)
     deleted_bytes: int = 0

@@ -77,6 +77,7 @@ class SumFigures(Figures):
         by_reason: Objects by reason.
         by_age: Objects by age group.
         by_slice: The slices with most bytes.
+        by_class: Objects by storage class; None where the listing says no classes.
         slices_with_expired: Slices that have any.
         largest: Bytes, address, instant of writing and reason of the largest.
         largest_committed: Path and last commit of those that a commit is known to have had, by
@@ -91,9 +92,15 @@ class SumFigures(Figures):
     by_reason: Groups = ()
     by_age: Groups = ()
     by_slice: Groups = ()
+    by_class: Groups | None = field(default=None, metadata=LEFT_OUT)
     slices_with_expired: int = 0
     largest: tuple[tuple[int, str, str, str], ...] = ()
     largest_committed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def bytes_by_class(self) -> dict[str, int]:
+        """Bytes by storage class, as far as classes are known."""
+        return {name: size_bytes for name, _, size_bytes in self.by_class or ()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,6 +136,7 @@ class ListedFigures(PreflightFigures):
         open_slices: Slices that are old by their names and must be listed again all the same: an
             object in them is too young, or has a name that is never collected. None if they are too
             many to note.
+        by_class: Bytes by storage class; None where the listing says no classes.
         closed_before: Slices whose names tell an earlier instant, in unix seconds, were written to
             the index; None if it gets no slices.
     """
@@ -159,6 +160,7 @@ class ListedFigures(PreflightFigures):
     why_full: str | None = field(default=None, metadata=LEFT_OUT)
     blocked_by: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     open_slices: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    by_class: Mapping[str, int] | None = field(default=None, metadata=LEFT_OUT)
     closed_before: int | None = field(default=None, metadata=LEFT_OUT)
 
     @property

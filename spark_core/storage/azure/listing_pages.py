@@ -73,6 +73,7 @@ def page_of(body: bytes, listed: Listed) -> Page:
     sizes: list[int] = []
     modified: list[int] = []
     checksums: list[str | None] = []
+    tiers: list[str | None] = []
     prefixes: list[str] = []
     for entry in blobs:
         # A loop, as a path for the parser's own search costs ten times as much, and there are
@@ -97,8 +98,13 @@ def page_of(body: bytes, listed: Listed) -> Page:
             raise listed.unlike(f"{name!r} without a readable size or time") from error
         keys.append(name)
         checksums.append(md5_in_hex(properties.get("Content-MD5")))
+        tiers.append(properties.get("AccessTier") or None)
     batch = listing_batch(
-        keys, sizes, pa.array(modified, pa.int64()).cast(INSTANT), pa.array(checksums, pa.string())
+        keys,
+        sizes,
+        pa.array(modified, pa.int64()).cast(INSTANT),
+        pa.array(checksums, pa.string()),
+        pa.array(tiers, pa.string()),
     )
     return Page(batch, prefixes, marker.text or None)
 

@@ -20,7 +20,7 @@ from spark_core.storage.objects import ObjectInfo
 # `updated` is when content or metadata changed last. The content is never younger than that, so an
 # age by it can only keep an object longer.
 OBJECT_FIELDS = "name,size,updated,md5Hash"
-PAGE_FIELDS = f"kind,nextPageToken,prefixes,items({OBJECT_FIELDS})"
+PAGE_FIELDS = f"kind,nextPageToken,prefixes,items({OBJECT_FIELDS},storageClass)"
 KIND = "storage#objects"
 
 
@@ -44,13 +44,14 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
         sizes = pa.array([item["size"] for item in items], pa.string()).cast(pa.int64())
         modified = pa.array([item["updated"] for item in items], pa.string()).cast(INSTANT)
         checksums = pa.array([md5_in_hex(item.get("md5Hash")) for item in items], pa.string())
+        classes = pa.array([item.get("storageClass") for item in items], pa.string())
     except (KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise listed.unlike(
             f"an object without a readable name, size or time ({type(error).__name__})"
         ) from None
     if sizes.null_count or modified.null_count:
         raise listed.unlike("an object without a size or time")
-    return listing_batch(_names(names, listed), sizes, modified, checksums)
+    return listing_batch(_names(names, listed), sizes, modified, checksums, classes)
 
 
 def page_prefixes(answer: Mapping[str, Any], listed: Listed) -> list[str]:

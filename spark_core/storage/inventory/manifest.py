@@ -21,6 +21,7 @@ OF_AN_INVENTORY = (
 )
 
 KEY, SIZE, MODIFIED, TAG = "key", "size", "lastmodifieddate", "etag"
+CLASS = "storageclass"
 LATEST, MARKER, VERSION = "islatest", "isdeletemarker", "versionid"
 
 # As S3's documentation spells them.

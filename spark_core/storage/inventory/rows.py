@@ -21,6 +21,7 @@ from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.schemas import INSTANT
 from spark_core.storage.contract import ObjectStore, listing_batch
 from spark_core.storage.inventory.manifest import (
+    CLASS,
     KEY,
     LATEST,
     MARKER,
@@ -128,8 +129,12 @@ def _require_intact(source: BinaryIO, file: InventoryFile, name: str) -> None:
 
 def _batches(source: BinaryIO, inventory: Inventory) -> Iterator[pa.RecordBatch]:
     """Read the columns that are needed, named as `plain` names them."""
-    needed = (KEY, SIZE, MODIFIED, TAG, *((LATEST, MARKER) if inventory.has_versions else ()))
     columns = [plain(column) for column in inventory.columns]
+    needed = (
+        *(KEY, SIZE, MODIFIED, TAG),
+        *((CLASS,) if CLASS in columns else ()),
+        *((LATEST, MARKER) if inventory.has_versions else ()),
+    )
     if inventory.file_format == "CSV":
         # Arrow takes a text without a line for a broken one.
         if not gzip.GzipFile(fileobj=source, mode="rb").read(1):
@@ -178,7 +183,16 @@ def _listed(batch: pa.RecordBatch, inventory: Inventory, wanted: Wanted) -> pa.R
         # Some writers have nanoseconds.
         _column(batch, MODIFIED).cast(INSTANT, safe=False),
         pc.struct_field(tags, "md5"),
+        _classes(batch),
     )
+
+
+def _classes(batch: pa.RecordBatch) -> pa.StringArray | None:
+    """Return the storage classes, which an inventory need not have; null where none is named."""
+    if CLASS not in batch.schema.names:
+        return None
+    classes = batch.column(CLASS).cast(pa.string())
+    return pc.if_else(pc.equal(classes, ""), pa.scalar(None, pa.string()), classes)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -63,8 +63,8 @@ class DirectoryBucketStore(Requests):
 
     def _page(self, listed: Listed, token: str, *, deep: bool, after: str) -> Page:
         page = super()._page(listed, token, deep=deep, after=after)
-        key, size, modified, _ = page.rows.columns
-        return replace(page, rows=listing_batch(key, size, modified))
+        key, size, modified, _, storage_class = page.rows.columns
+        return replace(page, rows=listing_batch(key, size, modified, None, storage_class))
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object; its tag is no checksum."""

@@ -32,6 +32,7 @@ _KEY = re.compile(rb"<Key>([^<]*)</Key>")
 _SIZE = re.compile(rb"<Size>([0-9]+)</Size>")
 _MODIFIED = re.compile(rb"<LastModified>([^<&]+)</LastModified>")
 _TAG = re.compile(rb"<ETag>([^<]*)</ETag>")
+_CLASS = re.compile(rb"<StorageClass>([^<&]*)</StorageClass>")
 # Some stores write out quotes, as one entity or the other.
 _QUOTE = r"(?:\"|&quot;|&#34;)?"
 _MD5 = rf"^{_QUOTE}(?P<md5>[0-9a-f]{{32}}){_QUOTE}$"
@@ -60,10 +61,13 @@ def read_before_parser(
     if first < 0 or last < first:
         return
     columns = [pattern.findall(body, first, last) for pattern in (_KEY, _SIZE, _MODIFIED, _TAG)]
+    classes = _CLASS.findall(body, first, last)
     count = body.count(b"<Contents")
     # Keys are percent-encoded, so an entity means a store that does not encode them.
     if any(len(column) != count for column in columns) or any(b"&" in key for key in columns[0]):
         return
+    # Some stores do not name any.
+    columns.append(classes if len(classes) == count else [None] * count)
     customized_response_dict[COLUMNS] = columns
     response_dict["body"] = body[:first] + body[last + len(b"</Contents>") :]  # type: ignore[index]
 
@@ -90,11 +94,13 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
             sizes = pa.array([entry["Size"] for entry in found], pa.int64())
             modified = pa.array([_in_a_zone(entry["LastModified"]) for entry in found], INSTANT)
             tags = pa.array([entry.get("ETag") for entry in found], pa.string())
+            classes = pa.array([entry.get("StorageClass") for entry in found], pa.string())
         else:
             keys = columns[0]
             sizes = pa.array(columns[1], pa.binary()).cast(pa.string()).cast(pa.int64())
             modified = pa.array(columns[2], pa.binary()).cast(pa.string()).cast(INSTANT)
             tags = pa.array(columns[3], pa.binary()).cast(pa.string())
+            classes = pa.array(columns[4], pa.binary()).cast(pa.string())
     except (KeyError, ValueError) as error:
         raise listed.unlike(f"an object without a readable key, size or time ({error})") from error
     earliest = pc.min(modified).as_py()
@@ -106,7 +112,7 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
         )
     names = _names(keys, answer, listed)
     return listing_batch(
-        names, sizes, modified, pc.struct_field(pc.extract_regex(tags, _MD5), "md5")
+        names, sizes, modified, pc.struct_field(pc.extract_regex(tags, _MD5), "md5"), classes
     )
 
 

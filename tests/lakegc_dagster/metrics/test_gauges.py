@@ -77,6 +77,7 @@ def past(**more):
         mark_seconds=12.5,
         collects="all",
         fates={"committed": (3, 300), "expired": (2, 20)},
+        listed_by_class={"STANDARD_IA": 310},
     )
     status = RepositoryStatus(
         "repo",
@@ -96,7 +97,8 @@ def values(text):
 
 
 def test_the_metrics_of_a_repository_say_what_its_runs_did():
-    found = values(metrics_text([past(price=Price(0.02, "EUR", 1e7), in_quarantine=(1, 200))], NOW))
+    money = {"price": Price(0.02, "EUR", 1e7), "money_per_month": {"in_quarantine": 2.0}}
+    found = values(metrics_text([past(**money, in_quarantine=(1, 200))], NOW))
     of = 'repository="repo"'
     all_of = f'{of},collects="all"'
     assert found.items() >= {
@@ -109,6 +111,7 @@ def test_the_metrics_of_a_repository_say_what_its_runs_did():
         (f'lakegc_last_duration_seconds{{{all_of},step="mark"}}', "12.5"),
         (f'lakegc_objects{{{all_of},fate="expired"}}', "2"),
         (f'lakegc_objects_bytes{{{all_of},fate="committed"}}', "300"),
+        (f'lakegc_storage_class_bytes{{{of},storage_class="STANDARD_IA"}}', "310"),
         (f"lakegc_reclaimed_bytes{{{of}}}", "70"),
         (f'lakegc_waiting_objects{{{all_of},waits_for="confirmation"}}', "2"),
         (f'lakegc_waiting_objects{{{all_of},waits_for="sweep"}}', "0"),
@@ -229,8 +232,15 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are():
         collects="all",
         refused={"a": ""},
         fates={"committed": (1, 1)},
+        listed_by_class={"STANDARD": 1},
     )  # fmt: skip
-    status = RepositoryStatus("repo", last_marked_at=NOW, last_swept_at=NOW, price=Price(0.02))
+    status = RepositoryStatus(
+        "repo",
+        last_marked_at=NOW,
+        last_swept_at=NOW,
+        price=Price(0.02),
+        money_per_month={"listed": 1.0},
+    )
     labels = {}
     for sample in values(metrics_text([Past("repo", [run], status)], NOW)):
         name, _, named = sample.partition("{")

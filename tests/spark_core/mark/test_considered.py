@@ -303,7 +303,8 @@ def test_a_column_of_standings_equals_its_rows(rows, flat, strangers, inherited)
 def _judge(listing, limits, unsafe_names=NOT_NAMEABLE):
     """Judge objects as a task does that lists them; address -> standing."""
     columns = [
-        listing.column(name) for name in ("address", "size_bytes", "last_modified", "checksum")
+        *(listing.column(name) for name in ("address", "size_bytes", "last_modified", "checksum")),
+        pa.nulls(listing.num_rows, pa.string()),
     ]
     found = judged(
         pa.record_batch(columns, schema=schemas.OBJECT_LISTING),
@@ -361,6 +362,7 @@ def test_objects_whose_name_is_unsafe_are_counted_with_their_bytes():
         )
     )
     listing = listing.append_column("standing", pa.array(["candidate"] * listing.num_rows))
+    listing = listing.append_column(schemas.STORAGE_CLASS, pa.nulls(listing.num_rows, pa.string()))
     counted = _measure(CUTOFF, "_lakefs", NOT_NAMEABLE, listing)
     figures = {name: count for name, count in counted.items() if not name.startswith("new_")}
     assert (figures["objects"], figures["unsafe_name_objects"], figures["unsafe_name_bytes"]) == (

@@ -15,7 +15,7 @@ from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
 from spark_core.mark import compared, fates
 from spark_core.mark.compared import NAMED
-from spark_core.mark.expired_sums import Sums
+from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.mark.fate_rows import Targets
 from spark_core.mark.fates import Answers, Inputs, Words
 from spark_core.records import reading, tables, writing
@@ -298,15 +298,16 @@ def test_sums_of_parts_are_sums_of_the_whole():
             "last_modified": NOW - timedelta(days=dice.randrange(2, 900)),
             "slice": f"s{dice.randrange(40)}",
             "reason": dice.choice(["one", "another"]),
+            "storage_class": dice.choice([None, "STANDARD", "STANDARD_IA"]),
         }
         for number in range(2_000)
     ]
     whole, some = Sums(), Sums()
-    whole.add(pa.RecordBatch.from_pylist(rows, schema=schemas.EXPIRED_ADDRESSES), NOW, limits)
+    whole.add(pa.RecordBatch.from_pylist(rows, schema=SUMMED), NOW, limits)
     for begin in range(0, len(rows), 300):
         part = Sums()
         part.add(
-            pa.RecordBatch.from_pylist(rows[begin : begin + 300], schema=schemas.EXPIRED_ADDRESSES),
+            pa.RecordBatch.from_pylist(rows[begin : begin + 300], schema=SUMMED),
             NOW,
             limits,
         )
@@ -314,6 +315,7 @@ def test_sums_of_parts_are_sums_of_the_whole():
     assert _unordered(some.figures.facts()) == _unordered(whole.figures.facts())
     largest = sorted(rows, key=lambda row: (-row["size_bytes"], row["address"]))[:100]
     assert [row[1] for row in whole.figures.largest] == [row["address"] for row in largest]
+    assert [row[0] for row in whole.figures.by_class] == ["STANDARD", "STANDARD_IA"]
 
 
 def _unordered(facts):

@@ -295,6 +295,34 @@ def test_each_kind_waits_for_itself_until_a_mark_of_the_collection_names_it_anew
     assert [kind.waits_for for kind in found.kinds] == ["", "", ""]
 
 
+def test_money_is_by_the_classes_of_each_run():
+    price = Price(2e9, "EUR", in_quarantine=5e9, by_class={"COLD": 1e9})
+    waiting = of_kind(
+        "all",
+        DAY,
+        expired_by_class={"COLD": 20},
+        fates={"committed": (1, 70), "expired": (2, 30)},
+        listed_by_class={"COLD": 50, "WARM": 50},
+    )
+    # Half of it could be deleted.
+    outcomes = {"deleted": (1, 15), "refused": (1, 15)}
+    swept = {"state": "swept in part", "swept_at": NOW - DAY, "outcomes": outcomes}
+    before = of_kind("all", 2 * DAY, expired_by_class={"COLD": 30}, **swept)
+    runs = [waiting, before]
+    found = status_of("repo", runs, NOW, pause=DAY, may_sweep=True, price=price)
+    assert found.money_per_month == pytest.approx(
+        {
+            "listed": 50 * 1 + 50 * 2,
+            "waiting": 20 * 1 + 10 * 2,
+            "reclaimed": 15 * 1,
+            "reclaimed_lately": 15 * 1,
+            "reclaimed_before": 0,
+            "in_quarantine": 0,
+        }
+    )
+    assert told(*runs).money_per_month == {}
+
+
 def test_quarantine_is_what_lies_there_once_a_purge_may_have_taken_a_part(written):
     run = marked(written).run
     written.sweep(GONE)

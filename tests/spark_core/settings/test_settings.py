@@ -206,6 +206,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "exclusive": True,
         "lease_ttl_seconds": 30,
         "price_per_gb_month": 0.5,
+        "price_by_class": {"STANDARD_IA": 0.125},
         "quarantine_price_per_gb_month": 0.25,
         "currency": "EUR",
         "optimized": False,
@@ -213,10 +214,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "keep_runs": 1,
     }
     assert said.keys() == RepositorySettings.model_fields.keys()
-    lines = "\n".join(
-        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for name, value in said.items()
-    )
+    lines = "\n".join(f"{name} = {_as_toml(value)}" for name, value in said.items())
     options = load_settings(
         write(f'throwaway_repositories = ["one"]\n{SERVER}[repositories.one]\n{lines}'), env={}
     ).run_options("one")
@@ -226,6 +224,18 @@ def test_every_option_of_a_run_can_be_set(write):
         if getattr(options, f.name) == getattr(RunOptions(), f.name)
     ]
     assert unchanged == []
+
+
+def _as_toml(value):
+    if isinstance(value, dict):
+        inner = ", ".join(f"{name} = {each!r}" for name, each in value.items())
+        return f"{{{inner}}}"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def test_a_class_has_no_price_below_0(write):
+    with pytest.raises(SettingsError, match="prices of at least 0"):
+        load_settings(write(f"{SERVER}[defaults]\nprice_by_class = {{COLD = -1}}"), env={})
 
 
 def test_every_value_can_be_overridden_by_the_environment(write):

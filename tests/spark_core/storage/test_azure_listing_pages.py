@@ -99,10 +99,16 @@ def test_a_page_says_what_was_written_into_it(entries, marker):
             "size_bytes": size,
             "last_modified": modified,
             "checksum": digest and digest.hex(),
+            "storage_class": None,
         }
         for name, size, modified, digest, _ in entries
     ]
     assert (told.prefixes, told.next) == ([], marker or None)
+
+
+def test_the_access_tier_is_the_storage_class():
+    entry = blob("ns/data/a").replace("<BlobType>", "<AccessTier>Cool</AccessTier><BlobType>")
+    assert read(entry, blob("ns/data/b")).rows["storage_class"].to_pylist() == ["Cool", None]
 
 
 def test_names_that_xml_cannot_hold_come_encoded_and_are_told_exactly():

@@ -42,7 +42,9 @@ def _read(where, options=None, *, before="lake/ns/", flat=False):
         for batch in rows_of(store, inventory, file, Wanted(before, flat), figures)
     ]
     table = pa.Table.from_batches(batches, OBJECT_LISTING)
-    return {row.pop("key"): tuple(row.values()) for row in table.to_pylist()}, figures
+    shown = ("size_bytes", "last_modified", "checksum")
+    found = {row["key"]: tuple(row[name] for name in shown) for row in table.to_pylist()}
+    return found, figures
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -63,6 +65,23 @@ def test_rows_below_data_are_read_with_their_own_names_and_all_others_are_passed
         STRANGE.removeprefix("lake/ns/"): (0, WRITTEN + timedelta(seconds=1), None),
     }
     assert (figures[ROWS], figures[PASSED_OVER]) == (5, 3)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_inventory_says_storage_classes_if_it_has_the_column(
+    format_, is_there, delivery, tmp_path
+):
+    delivery.without = () if is_there else ["StorageClass"]
+    rows = [
+        Row("data/s/one", 1, WRITTEN, MD5, storage_class="STANDARD_IA"),
+        Row("data/s/two", 1, WRITTEN, MD5),
+    ]
+    where = str(tmp_path / "dest" / delivery.write(rows, AT, format_, files=1))
+    inventory, store = find_inventory(where, StoreOptions())
+    inventory.require_columns()
+    (batch,) = rows_of(store, inventory, inventory.files[0], Wanted(""), Counter())
+    assert batch["storage_class"].to_pylist() == ["STANDARD_IA" if is_there else None, None]
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -80,8 +80,18 @@ def test_both_ways_of_reading_a_page_agree(objects, encoded, quote):
     assert one["key"].to_pylist() == [key for key, *_ in objects]
     assert one["size_bytes"].to_pylist() == [size for _, size, _, _ in objects]
     assert one["checksum"].to_pylist() == [checksum_of(tag) for *_, tag in objects]
+    assert one["storage_class"].to_pylist() == ["STANDARD"] * len(objects)
     assert (COLUMNS in quick) == bool(objects) or not encoded
     assert quick["IsTruncated"] is False
+
+
+def test_a_store_that_names_no_classes_is_read_without():
+    body = page([("a", 1, "2026-11-21T09:11:07.000Z", f'"{MD5}"')])
+    body = body.replace(b"<StorageClass>STANDARD</StorageClass>", b"")
+    (quick, one), (_, other) = both(body)
+    assert COLUMNS in quick
+    assert one == other
+    assert one["storage_class"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize(
