@@ -121,6 +121,11 @@ def _tiles(fleet: Sequence[FleetRow]) -> str:
     found = [row.status for row in fleet]
     figures: list[tuple[str, str, Callable[[RepositoryStatus], Amount]]] = [
         (f"reclaimed in {LATELY.days} days", "reclaimed_lately", _lately),
+        (
+            f"reclaimed in the {LATELY.days} days before",
+            "reclaimed_before",
+            lambda each: each.reclaimed_before,
+        ),
         ("reclaimed in all", "reclaimed", lambda each: each.reclaimed),
         ("waiting", "waiting", lambda each: each.most_waiting),
         ("in quarantine", "in_quarantine", lambda each: each.in_quarantine),

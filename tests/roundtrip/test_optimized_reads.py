@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakegc_dagster.sandbox import gc
@@ -104,6 +105,32 @@ def test_only_new_ranges_are_read_and_only_open_slices_are_listed(
     own = [part for part in marked.tables.slices.manifest.parts if _is_own(part.key)]
     assert sum(part.rows for part in own) == 1
     assert sum(part.rows for part in marked.tables.slices.manifest.parts) == 4
+
+
+def test_what_is_taken_from_the_index_has_the_class_that_it_was_listed_with(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = LocalStore._batch
+
+    def in_class(name: str) -> None:
+        def classed(self: LocalStore, *columns: Any) -> pa.RecordBatch:
+            rows = batch(self, *columns)
+            names = pa.array([name] * rows.num_rows, pa.string())
+            return pa.record_batch([*rows.columns[:-1], names], schema=rows.schema)
+
+        monkeypatch.setattr(LocalStore, "_batch", classed)
+
+    in_class("COLD")
+    place.mark(15, optimized=True)
+    in_class("WARM")
+    place.committed(12, "q", b"new")
+    _, marked = place.mark(5, optimized=True)
+    listed = ListedFigures.of(marked.tables.slices.manifest)
+    assert listed.index is not None
+    assert listed.by_class == {
+        "COLD": listed.index.bytes,
+        "WARM": listed.object_bytes - listed.index.bytes,
+    }
 
 
 def _is_own(key: str) -> bool:

@@ -39,6 +39,12 @@ def test_totals_are_those_of_all_and_money_goes_by_the_price_of_each():
     assert "a month" not in fleet_page([other], now=NOW)
 
 
+def test_the_days_before_show_the_trend():
+    page = fleet_page([fleet_row("lake", [past_run(1), past_run(40, gone=2 * GB)])], now=NOW)
+    assert "objects reclaimed in the 30 days before · 0.05 a month" in page
+    assert "reclaimed in the 30 days before" not in fleet_page(FLEET, now=NOW)
+
+
 def test_it_says_where_older_sweeps_may_be_missing():
     status = replace(IN_ORDER.status, lately_is_whole=False)
     assert "At least 6.0 GB reclaimed" in fleet_page([FleetRow(status)], now=NOW)
