@@ -372,9 +372,12 @@ class TestTheStore:
     ):
         bucket = place.s3.buckets["kept"]
         bucket.objects["ns/data/s/x"] = (b"1234", datetime.now(UTC) - timedelta(days=9))
-        run = place.open("kept", may_sweep=True)
+        run = place.open("kept", may_sweep=True, quarantine=False)
         passing_mark(run)
         verdict.conclude(run)
+        unasked = replace(run, options=replace(run.options, quarantine=None))
+        with pytest.raises(UnsafePlanError, match="first sweep of kept.*versioning of bucket kept"):
+            sweep.sweep(unasked)
         with pytest.raises(PermissionDeniedError) as refusal:
             sweep.sweep(run)
         says(
