@@ -165,13 +165,14 @@ class OptimizedMachine(AsideMachine):
     @action
     def prune(self, runs: int) -> None:
         """Keep house as if all that lakegc wrote were a month old."""
-        run = self._open(max(self.keys), Options())
+        options = self.deciding or Options()
+        run = self._open(max(self.keys), options)
         for batch in run.store.list(lakegc_keys.ROOT):
             for key in batch.column("key").to_pylist():
                 self.repository.store.date(key, self.now - A_MONTH)
         run = replace(run, options=replace(run.options, keep_runs=runs))
         prune_own_tables.prune(run, prune_own_tables.Pruned())
-        self._note_purged(max(self.keys), self.deciding or Options())
+        self._note_purged(max(self.keys), options)
         # What waited for its sweep may have lost its tables.
         self.marks.clear()
 
