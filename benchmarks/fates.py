@@ -37,7 +37,7 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standings_of
 from spark_core.addresses.namespace import Namespace
 from spark_core.mark import fates
-from spark_core.mark.fate_rows import Targets
+from spark_core.mark.fate_rows import FateTargets
 from spark_core.model import RunKey
 from spark_core.records import writing
 from spark_core.records.figures import CommittedFigures
@@ -187,7 +187,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
         repository=SimpleNamespace(id="bench"),
     )
     attempt = writing.new_attempt()
-    targets = Targets(
+    targets = FateTargets(
         Target(store, "_lakefs/bench/decided/", attempt, schemas.EXPIRED_ADDRESSES),
         Target(store, "_lakefs/bench/fates/", attempt, schemas.FATES),
     )
@@ -203,7 +203,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
             _table(store, "committed_addresses", of_committed, of_expired),
             targets=targets,
             inputs=fates.Inputs(holds.NONE, source_of(HELD.empty_table(), HELD)),
-            words=fates.Words("expired", "never"),
+            words=fates.ReasonWords("expired", "never"),
         )
         decided = fates.conclude(run, decided, answers, targets)
         sys.stdout.write(

@@ -34,7 +34,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import Orders, Tally, run_task
+from spark_core.sweep.delete_batches import DeletionOrders, Tally, run_task
 from spark_core.sweep.pacing import first_rate
 
 _PLAN = pa.schema([*list(schemas.EXPIRED_ADDRESSES)[:3], pa.field("why", pa.string())])
@@ -114,7 +114,7 @@ def swept(endpoint: str, objects: int, tasks: int) -> tuple[float, Tally]:
     plans = [planned(store, f"data/slice{task}/", objects // tasks) for task in range(tasks)]
     later = datetime.now(UTC) + timedelta(hours=1)
     long_ago = datetime(2000, 1, 1, tzinfo=UTC)
-    orders = Orders(
+    orders = DeletionOrders(
         Journal(store, "bench", "5" * 64),
         Limits(later, later, long_ago, flat=False, strangers="collect", inherited="collect"),
         Deadline.after(timedelta(minutes=30), store),

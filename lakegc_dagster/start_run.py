@@ -32,7 +32,7 @@ _JOB_TAG, _FULL_TAG, _ASKED_TAG = "lakegc/job", "lakegc/full", "lakegc/asked"
 _BY_TAG = "lakegc/asked_of"
 
 
-class Work(Enum):
+class Startable(Enum):
     """What a person may start."""
 
     mark = "mark"
@@ -48,8 +48,8 @@ class RequestConfig(dg.Config):
         description="Name of the repository, as the settings have it; may be left out if the "
         "settings name only one.",
     )
-    job: Work = Field(
-        default=Work.mark,
+    job: Startable = Field(
+        default=Startable.mark,
         description="`mark` deletes nothing; `sweep` deletes what an earlier run marked, and needs "
         "its run key.",
     )
@@ -102,7 +102,7 @@ def build_start_run(
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS,
         name=names.named(REQUESTED_RUNS),
-        request_jobs=[jobs[work.value] for work in Work],
+        request_jobs=[jobs[work.value] for work in Startable],
         minimum_interval_seconds=5,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Makes the run that a person asked for with the job {names.named(NAME)}.",
@@ -159,7 +159,7 @@ def _asked(tags: Mapping[str, str], names: Names, step: str | None) -> dict[str,
     """
     if step is not None:
         return {names.named(step): {"config": {"full": True}}} if _FULL_TAG in tags else {}
-    assets = () if tags[_JOB_TAG] == Work.sweep.value else (NAMESPACE_SLICES.name,)
+    assets = () if tags[_JOB_TAG] == Startable.sweep.value else (NAMESPACE_SLICES.name,)
     return ops_config(assets, {"full": _FULL_TAG in tags}, names)
 
 
@@ -174,7 +174,7 @@ def checked(settings: Settings, config: RequestConfig) -> WantedRun:
         LakegcError: If the request is wrong; the text says why.
     """
     repository_id = _named(settings, config.repository.strip())
-    is_now = config.run.strip().lower() == NOW and config.job is not Work.sweep
+    is_now = config.run.strip().lower() == NOW and config.job is not Startable.sweep
     key = new_run_key(settings.dagster_home) if is_now else RunKey.parse(config.run.strip())
     runs = build_resources(Wiring(settings))["runs"]
     wrong = runs.wrong_request(config.job.value, repository_id, key)

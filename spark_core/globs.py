@@ -42,7 +42,7 @@ class Syntax:
     skips: bool = False
 
 
-class _Mark(Enum):
+class _Wild(Enum):
     ANY = auto()
     OPEN = auto()
     NEXT = auto()
@@ -57,9 +57,9 @@ class _Letter:
     is_meant: bool = True
 
 
-_Token: TypeAlias = _Mark | _Letter
-_MARKS: dict[str, _Token] = {"*": _Mark.ANY, "?": _Letter(frozenset(), is_meant=False)}
-_CHOICE: dict[str, _Token] = {"{": _Mark.OPEN, ",": _Mark.NEXT, "}": _Mark.CLOSE}
+_Token: TypeAlias = _Wild | _Letter
+_MARKS: dict[str, _Token] = {"*": _Wild.ANY, "?": _Letter(frozenset(), is_meant=False)}
+_CHOICE: dict[str, _Token] = {"{": _Wild.OPEN, ",": _Wild.NEXT, "}": _Wild.CLOSE}
 
 
 def matches(pattern: str, name: str, syntax: Syntax) -> bool | None:
@@ -88,16 +88,16 @@ def _reaches_end(tokens: tuple[_Token, ...], name: str, syntax: Syntax) -> bool:
                 found = sum(where.get(letter, 0) for letter in among)
                 stays = reached if syntax.skips and not is_meant else 0
                 reached = (reached & (found if is_meant else ~found)) << 1 | stays
-            case _Mark.ANY:
+            case _Wild.ANY:
                 # From the first place that was reached, every later one is too.
                 reached = -(reached & -reached) if not syntax.overlaps else -bool(reached)
-            case _Mark.OPEN:
+            case _Wild.OPEN:
                 choices.append((reached, 0))
-            case _Mark.NEXT:
+            case _Wild.NEXT:
                 begun, ended = choices.pop()
                 choices.append((begun, ended | reached))
                 reached = begun
-            case _Mark.CLOSE:
+            case _Wild.CLOSE:
                 reached |= choices.pop()[1]
         reached &= 2 * end - 1
         if not (reached or choices):
@@ -120,12 +120,12 @@ def _read(pattern: str, syntax: Syntax) -> Iterator[_Token]:
     for word in _WORD.finditer(pattern):
         written, not_in, letters = word.group(0, 1, 2)
         mark = marks.get(written)
-        depth += (mark is _Mark.OPEN) - (mark is _Mark.CLOSE)
+        depth += (mark is _Wild.OPEN) - (mark is _Wild.CLOSE)
         if depth < 0 or written in ("[", "]", "\\") or not_in not in (None, "", syntax.not_in):
             raise ValueError(pattern)
         if letters:
             yield _Letter(_letters(letters, syntax), is_meant=not not_in)
-        elif mark is None or (mark is _Mark.NEXT and not depth):
+        elif mark is None or (mark is _Wild.NEXT and not depth):
             yield _Letter(frozenset(written[-1]))
         else:
             yield mark

@@ -86,7 +86,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Task:
+class RecordedTask:
     """What a task works with.
 
     Attributes:
@@ -104,7 +104,7 @@ class Task:
 
 # Works on the objects of one task. It yields the outcomes soon after they happen, and yields
 # nothing for objects that it had no time for.
-Work: TypeAlias = Callable[[Task, Batches], Batches]
+Work: TypeAlias = Callable[[RecordedTask, Batches], Batches]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class Orders:
+class TaskOrders:
     """What the driver tells every task.
 
     Attributes:
@@ -215,7 +215,7 @@ def work_on(
     run: Run,
     objects: Objects,
     recorded: Sequence[Part],
-    orders: Orders,
+    orders: TaskOrders,
     *,
     held: Lease | None = None,
     until: datetime | None = None,
@@ -253,7 +253,9 @@ def work_on(
         "recorded": done.through(pa.schema([ADDRESS_HASH, *keys]), with_address_hash),
     }
 
-    def exchange(tasks: int, work: Callable[[int, pa.Table], Tally]) -> Exchange[_Found, Tally]:
+    def exchange(
+        tasks: int, work: Callable[[int, pa.Table], Tally]
+    ) -> Exchange[_FoundInBucket, Tally]:
         telling = _Telling(objects.tell, objects.on, tuple(objects.sources), tasks, salt)
         return Exchange(sources, telling, objects.schema, work)
 
@@ -279,7 +281,7 @@ def work_on(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundInBucket:
     """What a bucket has.
 
     Attributes:
@@ -309,7 +311,7 @@ class _Telling:
     tasks: int
     salt: str
 
-    def __call__(self, bucket: Mapping[str, pa.Table]) -> Sent[_Found]:
+    def __call__(self, bucket: Mapping[str, pa.Table]) -> Sent[_FoundInBucket]:
         rows, recorded = self.tell(bucket), bucket["recorded"]
         if recorded.num_rows:
             rows = rows.join(recorded.select(list(self.on)), list(self.on), join_type="left anti")
@@ -317,7 +319,7 @@ class _Telling:
         tasks = self._spread(rows["address"])
         shares = {int(one): rows.filter(pa.array(tasks == one)) for one in np.unique(tasks)}
         came = Counter({name: bucket[name].num_rows for name in self.counted})
-        return Sent(_Found(came, rows.num_rows), shares)
+        return Sent(_FoundInBucket(came, rows.num_rows), shares)
 
     def _spread(self, addresses: pa.ChunkedArray) -> Any:
         """Give each object a task."""
@@ -325,7 +327,7 @@ class _Telling:
         return hashed(salted).to_numpy().view(np.uint64) % np.uint64(self.tasks)
 
 
-def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_Found, Tally]) -> Tally:
+def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_FoundInBucket, Tally]) -> Tally:
     try:
         receipts = exchange.run(lambda: run.spark)
     except (LakegcError, *SPARK_FAILURES) as failure:
@@ -333,7 +335,9 @@ def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_Found, Tally]) -> 
     return _summed(run, objects, *receipts)
 
 
-def _summed(run: Run, objects: Objects, found: Sequence[_Found], tallies: Sequence[Tally]) -> Tally:
+def _summed(
+    run: Run, objects: Objects, found: Sequence[_FoundInBucket], tallies: Sequence[Tally]
+) -> Tally:
     total, came = Tally(found=sum(one.left for one in found)), Counter[str]()
     for one in found:
         came.update(one.came)
@@ -349,13 +353,13 @@ def _summed(run: Run, objects: Objects, found: Sequence[_Found], tallies: Sequen
     return total
 
 
-def _work_here(orders: Orders, gate: Gate, _number: int, rows: pa.Table) -> Tally:
-    task = Task(orders.store, gate, 1, is_retry=False)
+def _work_here(orders: TaskOrders, gate: Gate, _number: int, rows: pa.Table) -> Tally:
+    task = RecordedTask(orders.store, gate, 1, is_retry=False)
     return run_task(orders, task, iter(rows.to_batches()), caught=BaseException)
 
 
 def _work(
-    orders: Orders, deadline: Deadline | None, tasks: int, _number: int, rows: pa.Table
+    orders: TaskOrders, deadline: Deadline | None, tasks: int, _number: int, rows: pa.Table
 ) -> Tally:
     """Work on the objects of a task; runs on an executor."""
     try:
@@ -363,7 +367,7 @@ def _work(
     except LakegcError as problem:
         return Tally(problem=problem)
     ours = attempt()
-    task = Task(orders.store, gate, tasks, is_retry=ours is not None and ours.number > 0)
+    task = RecordedTask(orders.store, gate, tasks, is_retry=ours is not None and ours.number > 0)
     return run_task(orders, task, iter(rows.to_batches()))
 
 
@@ -372,8 +376,8 @@ def _now() -> datetime:
 
 
 def run_task(
-    orders: Orders,
-    task: Task,
+    orders: TaskOrders,
+    task: RecordedTask,
     batches: Iterator[pa.RecordBatch],
     *,
     caught: type[BaseException] = LakegcError,
@@ -413,7 +417,7 @@ def run_task(
     return tally
 
 
-def _write(orders: Orders, outcomes: Sequence[pa.RecordBatch]) -> Part:
+def _write(orders: TaskOrders, outcomes: Sequence[pa.RecordBatch]) -> Part:
     whole = pa.Table.from_batches(outcomes, orders.schema).combine_chunks()
     # Another attempt at the same task must never write to the same name.
     written = orders.store.write_parquet(

@@ -16,7 +16,7 @@ from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.private_doors import is_asked_by_a_condition
 from lakegc_dagster.repeats import made_assets, made_metadata
 from lakegc_dagster.run_config import VERDICT
-from lakegc_dagster.start_run import RequestConfig, Work, ask
+from lakegc_dagster.start_run import RequestConfig, Startable, ask
 from spark_core.records.tables import DELETION_REPORT
 from spark_core.settings import Settings
 
@@ -70,7 +70,7 @@ def _asset(settings: Settings, repository_id: str, names: Names) -> dg.AssetsDef
             words = "only a condition asks here: the job `start_run` starts a run by hand"
             return dg.ObserveResult(asset_key=spec.key, metadata={"asked": words})
         swept = settings.repository(repository_id).mode == "sweep"
-        job = Work.mark_and_sweep if swept else Work.mark
+        job = Startable.mark_and_sweep if swept else Startable.mark
         run = ask(context, settings, RequestConfig(repository=repository_id, job=job), names)
         return dg.ObserveResult(asset_key=spec.key, metadata={"asked": f"run {run.key}"})
 

@@ -243,7 +243,7 @@ def submit_prepare_commits(core: Core, repository_id: str) -> Task:
 
 
 @dataclass(frozen=True)
-class _Mark:
+class _PagePosition:
     """The position at which a page continues."""
 
     branch: str
@@ -259,7 +259,7 @@ class _Mark:
         return base64.b64encode(body.encode()).decode()
 
     @classmethod
-    def parse(cls, token: str) -> _Mark:
+    def parse(cls, token: str) -> _PagePosition:
         try:
             body = json.loads(base64.b64decode(token, validate=True))
             branch, path, run_id = (
@@ -299,7 +299,7 @@ def prepare_uncommitted(core: Core, repository_id: str, token: str = "") -> Unco
         ApiError: 404 without repository, 403 for a read-only one, 400 for an invalid token.
     """
     repository = core.writable(repository_id)
-    mark = _Mark.parse(token) if token else None
+    mark = _PagePosition.parse(token) if token else None
     run_id = mark.run_id if mark else core.ids.descending()
     limit = core.behaviour.uncommitted_page_rows
     branches = [
@@ -309,12 +309,12 @@ def prepare_uncommitted(core: Core, repository_id: str, token: str = "") -> Unco
     ]
     rows: list[tuple[str, int]] = []
     steps = 0
-    following: _Mark | None = None
+    following: _PagePosition | None = None
     for position, branch in enumerate(branches):
         start = mark.path if mark and mark.branch == branch.id else b""
         for path, address, created in _staged_rows(core, repository, branch, start):
             if limit is not None and steps >= limit:
-                following = _Mark(branch.id, path, run_id)
+                following = _PagePosition(branch.id, path, run_id)
                 break
             rows.append((address, created))
             steps += 1
@@ -325,7 +325,7 @@ def prepare_uncommitted(core: Core, repository_id: str, token: str = "") -> Unco
             and steps >= limit
             and position + 1 < len(branches)
         ):
-            following = _Mark(branches[position + 1].id, b"", run_id)
+            following = _PagePosition(branches[position + 1].id, b"", run_id)
         if following is not None:
             break
     directory = _UNCOMMITTED_KEY.format(run_id=run_id)

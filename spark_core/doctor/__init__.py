@@ -18,17 +18,17 @@ from collections.abc import Iterator
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.inventory import INVENTORY_QUESTIONS
 from spark_core.doctor.machine import MACHINE_QUESTIONS, SPARK_QUESTIONS
-from spark_core.doctor.namespace import Place, examine_namespace
-from spark_core.doctor.questions import Finding, Found, Question, ask, found_by
+from spark_core.doctor.namespace import ExaminedNamespace, examine_namespace
+from spark_core.doctor.questions import Finding, ProbeAnswer, Question, ask, found_by
 from spark_core.doctor.repository import REPOSITORY_QUESTIONS
 from spark_core.doctor.server import SERVER_QUESTIONS
 from spark_core.doctor.store import STORE_QUESTIONS
 
 __all__ = [
     "Examination",
+    "ExaminedNamespace",
     "Finding",
-    "Found",
-    "Place",
+    "ProbeAnswer",
     "Question",
     "examine",
     "examine_namespace",

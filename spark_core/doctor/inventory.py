@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.doctor.examination import Examination
-from spark_core.doctor.questions import Found, Question
+from spark_core.doctor.questions import ProbeAnswer, Question
 from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.mark.inventory import ask_manifest, require_of_bucket, require_past, wanted_of
 from spark_core.plain_text import span_text
@@ -30,12 +30,12 @@ _SURELY_IN = timedelta(days=2)
 _USUAL_AGE = timedelta(days=1)
 
 
-def _manifest(examination: Examination) -> Found:
+def _manifest(examination: Examination) -> ProbeAnswer:
     namespace, where = examination.namespace, examination.options.inventory
     options = examination.storage().store_options
     examination.inventory = inventory, _ = ask_manifest(namespace, where, options)
     size = sum(file.size_bytes for file in inventory.files)
-    return Found(
+    return ProbeAnswer(
         f"{inventory.place}, of {len(inventory.files):,} files ({size:,} bytes)",
         figures={
             "manifest": inventory.place,
@@ -45,13 +45,13 @@ def _manifest(examination: Examination) -> Found:
     )
 
 
-def _bucket(examination: Examination) -> Found:
+def _bucket(examination: Examination) -> ProbeAnswer:
     inventory, _ = examination.inventory
     require_of_bucket(inventory, examination.namespace)
-    return Found(f"{inventory.source_bucket}, as the namespace")
+    return ProbeAnswer(f"{inventory.source_bucket}, as the namespace")
 
 
-def _age(examination: Examination) -> Found:
+def _age(examination: Examination) -> ProbeAnswer:
     inventory, _ = examination.inventory
     now = examination.clock.now()
     require_past(inventory, now, examination.options.accepted_skew)
@@ -62,8 +62,8 @@ def _age(examination: Examination) -> Found:
         "age_seconds": age.total_seconds(),
     }
     if age <= _USUAL_AGE:
-        return Found(shown, figures=figures)
-    return Found(
+        return ProbeAnswer(shown, figures=figures)
+    return ProbeAnswer(
         f"{shown}, which is more than a day: garbage since then is not seen",
         None,
         "If it should be made daily, look at its destination: a newer one may have no "
@@ -72,29 +72,31 @@ def _age(examination: Examination) -> Found:
     )
 
 
-def _columns(examination: Examination) -> Found:
+def _columns(examination: Examination) -> ProbeAnswer:
     inventory, _ = examination.inventory
     inventory.require_columns()
-    return Found(
+    return ProbeAnswer(
         f"{inventory.file_format}, with {', '.join(inventory.needed_columns)}",
         figures={"file_format": inventory.file_format, "columns": list(inventory.columns)},
     )
 
 
-def _versions(examination: Examination) -> Found:
+def _versions(examination: Examination) -> ProbeAnswer:
     inventory, _ = examination.inventory
     inventory.require_columns()
     figures = {"versions": inventory.has_versions}
     if inventory.has_versions:
-        return Found("all versions: only the latest count, and no delete markers", figures=figures)
-    return Found("current versions only", figures=figures)
+        return ProbeAnswer(
+            "all versions: only the latest count, and no delete markers", figures=figures
+        )
+    return ProbeAnswer("current versions only", figures=figures)
 
 
-def _readable(examination: Examination) -> Found:
+def _readable(examination: Examination) -> ProbeAnswer:
     """Read a byte of a data file: it may lie under another key of KMS than the manifest."""
     inventory, store = examination.inventory
     if not inventory.files:
-        return Found("it has no data files")
+        return ProbeAnswer("it has no data files")
     file = inventory.files[0]
     try:
         store.read_range(file.key, 0, min(1, file.size_bytes))
@@ -103,17 +105,17 @@ def _readable(examination: Examination) -> Found:
         raise CorruptTableError(
             f"{store.root}{file.key}", None, problem, OF_AN_INVENTORY
         ) from error
-    return Found(f"{store.root}{file.key} can be read")
+    return ProbeAnswer(f"{store.root}{file.key} can be read")
 
 
-def _rows(examination: Examination) -> Found:
+def _rows(examination: Examination) -> ProbeAnswer:
     """Read some data files whole, and look for objects of the store in them."""
     inventory, _ = examination.inventory
     inventory.require_columns()
     wanted = wanted_of(examination.namespace, flat=examination.options.flat)
     files = list(_within_reach(inventory))
     if inventory.files and not files:
-        return Found(f"not read: each of its files has more than {_MOST_BYTES:,} bytes", None)
+        return ProbeAnswer(f"not read: each of its files has more than {_MOST_BYTES:,} bytes", None)
     expected, figures = _expected(examination, inventory), Counter[str]()
     _, store = examination.inventory
     for file in files:
@@ -128,14 +130,14 @@ def _rows(examination: Examination) -> Found:
     )
     numbers = {"files_read": len(files), "rows": figures[ROWS], "rows_in_namespace": inside}
     if is_whole and len(expected):
-        return Found(
+        return ProbeAnswer(
             f"{shown}; it lacks {len(expected):,} of the objects that the store has had for two "
             f"days longer, such as {expected[0].as_py()}",
             False,
             f"Filter the inventory to no prefix, or to one that covers {wanted.before}data/.",
             {**numbers, "lacking": len(expected)},
         )
-    return Found(shown, True if is_whole or inside else None, figures=numbers)
+    return ProbeAnswer(shown, True if is_whole or inside else None, figures=numbers)
 
 
 def _within_reach(inventory: Inventory) -> Iterator[InventoryFile]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_core import lakegc_keys
 from spark_core.addresses.namespace import Namespace
-from spark_core.doctor.questions import Finding, Found, Question, ask
+from spark_core.doctor.questions import Finding, ProbeAnswer, Question, ask
 from spark_core.errors import AddressError, ChainError, CorruptTableError, NotFoundError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import Repository
@@ -36,7 +36,7 @@ _FOLDERS = {
 
 
 @dataclass
-class Place:
+class ExaminedNamespace:
     """A namespace under examination.
 
     Attributes:
@@ -63,7 +63,7 @@ class Place:
         return open_store(self.namespace, self.storage.store_options)
 
 
-def examine_namespace(place: Place) -> Iterator[Finding]:
+def examine_namespace(place: ExaminedNamespace) -> Iterator[Finding]:
     """Yield what is found of a namespace; nothing is written.
 
     Args:
@@ -75,21 +75,21 @@ def examine_namespace(place: Place) -> Iterator[Finding]:
         ("what lies there", _contents),
         ("collected", _collected),
     ):
-        yield ask(Question[Place](_ABOUT, name, question), place)
+        yield ask(Question[ExaminedNamespace](_ABOUT, name, question), place)
 
 
-def _living(place: Place) -> Found:
+def _living(place: ExaminedNamespace) -> ProbeAnswer:
     server = LakeFSServer(place.server_options())
     seen = server.repositories()
     place.living = [repository for repository in seen if _overlaps(place, repository)]
     names = [f"{found.id} ({found.storage_namespace})" for found in place.living]
     figures = {"repositories": [found.id for found in place.living], "seen": len(seen)}
     if names:
-        return Found(f"in, around or inside it: {', '.join(names)}", figures=figures)
-    return Found(f"none of the {len(seen)} that the user may see", figures=figures)
+        return ProbeAnswer(f"in, around or inside it: {', '.join(names)}", figures=figures)
+    return ProbeAnswer(f"none of the {len(seen)} that the user may see", figures=figures)
 
 
-def _overlaps(place: Place, repository: Repository) -> bool:
+def _overlaps(place: ExaminedNamespace, repository: Repository) -> bool:
     try:
         return place.namespace.overlaps(place.storage.namespace_of(repository))
     except AddressError:
@@ -97,28 +97,28 @@ def _overlaps(place: Place, repository: Repository) -> bool:
         return False
 
 
-def _owner(place: Place) -> Found:
+def _owner(place: ExaminedNamespace) -> ProbeAnswer:
     """Read the newest manifest that lakegc stored; lakeFS itself writes no name there."""
     for key in tables.runs(place.store, tables.NAMESPACE_SLICES.folder):
         try:
             found = load_table(place.store, tables.NAMESPACE_SLICES, key).manifest
         except (ChainError, CorruptTableError):
             continue
-        return Found(
+        return ProbeAnswer(
             f"{found.instance}, as run {key} of lakegc saw it",
             figures={"repository": found.repository, "instance": found.instance, "run": str(key)},
         )
     try:
         made = place.store.written_at(_DUMMY)
     except NotFoundError:
-        return Found(f"no run of lakegc and no {_DUMMY} tells", None)
-    return Found(
+        return ProbeAnswer(f"no run of lakegc and no {_DUMMY} tells", None)
+    return ProbeAnswer(
         f"a repository of lakeFS that was made at {made.isoformat()}; its name stands nowhere, as "
         "lakegc never marked it"
     )
 
 
-def _contents(place: Place) -> Found:
+def _contents(place: ExaminedNamespace) -> ProbeAnswer:
     counts = dict.fromkeys(_FOLDERS, (0, 0))
     for batch in place.store.list(""):
         rest = batch
@@ -134,16 +134,18 @@ def _contents(place: Place) -> Found:
         if objects
     ]
     figures = {folder or "other": list(count) for folder, count in counts.items()}
-    return Found("; ".join(words) or "nothing", figures=figures)
+    return ProbeAnswer("; ".join(words) or "nothing", figures=figures)
 
 
-def _collected(place: Place) -> Found:
+def _collected(place: ExaminedNamespace) -> ProbeAnswer:
     if place.living is None:
-        return Found("not known, as the server did not say which repositories there are", None)
+        return ProbeAnswer(
+            "not known, as the server did not say which repositories there are", None
+        )
     if place.living:
         names = ", ".join(found.id for found in place.living)
-        return Found(f"by whoever collects {names}", figures={"collected": True})
-    return Found(
+        return ProbeAnswer(f"by whoever collects {names}", figures={"collected": True})
+    return ProbeAnswer(
         "by nobody: lakeFS keeps the storage of a deleted repository, and lakegc collects only "
         "what a server tells of",
         passed=False,

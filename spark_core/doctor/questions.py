@@ -20,7 +20,7 @@ class UnknownError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class ProbeAnswer:
     """The answer to a question.
 
     Attributes:
@@ -69,7 +69,7 @@ class Question(Generic[P]):
 
     about: str
     name: str
-    ask: Callable[[P], Found]
+    ask: Callable[[P], ProbeAnswer]
 
 
 def ask(question: Question[P], examination: P) -> Finding:
@@ -77,12 +77,12 @@ def ask(question: Question[P], examination: P) -> Finding:
     try:
         found = question.ask(examination)
     except UnknownError as unknown:
-        found = Found(f"not looked at: {unknown}", None)
+        found = ProbeAnswer(f"not looked at: {unknown}", None)
     except LakegcError as error:
         found = found_by(error)
     except (OSError, RuntimeError, ValueError) as error:
         # An error of a client library. Its text may hold anything, so only its name is shown.
-        found = Found(
+        found = ProbeAnswer(
             "an error that lakegc does not know, "
             f"{type(error).__module__}.{type(error).__qualname__}",
             False,
@@ -95,11 +95,11 @@ def ask(question: Question[P], examination: P) -> Finding:
     )
 
 
-def found_by(error: LakegcError) -> Found:
+def found_by(error: LakegcError) -> ProbeAnswer:
     """Return what an error found, and its next step."""
     found, step = error.found, error.next_step
     if not step:
         found, step = (*_SENTENCE.split(found, maxsplit=1), "")[:2]
-    return Found(
+    return ProbeAnswer(
         found.strip(), False, step or "Mend that, and ask again.", {"error": type(error).__name__}
     )

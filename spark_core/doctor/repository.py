@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_core.doctor.examination import Examination
-from spark_core.doctor.questions import Found, Question, found_by
+from spark_core.doctor.questions import ProbeAnswer, Question, found_by
 from spark_core.errors import RepositoryStateError
 from spark_core.plain_text import span_text
 from spark_core.run.preconditions import (
@@ -20,11 +20,11 @@ from spark_core.run.preconditions import (
 _NAMED = 5
 
 
-def _exists(examination: Examination) -> Found:
+def _exists(examination: Examination) -> ProbeAnswer:
     server, _ = examination.server, examination.user
     examination.repository = repository = server.repository(examination.repository_id)
     storage = f", storage {repository.storage_id}" if repository.storage_id else ""
-    return Found(
+    return ProbeAnswer(
         f"created {repository.creation_date:%Y-%m-%d} in {repository.storage_namespace}{storage}",
         figures={
             "storage_namespace": repository.storage_namespace,
@@ -33,50 +33,50 @@ def _exists(examination: Examination) -> Found:
     )
 
 
-def _namespace(examination: Examination) -> Found:
+def _namespace(examination: Examination) -> ProbeAnswer:
     repository = examination.repository
     examination.namespace = namespace = examination.storage().namespace_of(repository)
-    return Found(f"{namespace.root} can be read", figures={"root": namespace.root})
+    return ProbeAnswer(f"{namespace.root} can be read", figures={"root": namespace.root})
 
 
-def _kind_of_store(examination: Examination) -> Found:
+def _kind_of_store(examination: Examination) -> ProbeAnswer:
     repository, namespace = examination.repository, examination.namespace
     kind = ask_kind_of_store(examination.server, repository, namespace).blockstore_type
-    return Found(f"{kind}, as the server says", figures={"blockstore_type": kind})
+    return ProbeAnswer(f"{kind}, as the server says", figures={"blockstore_type": kind})
 
 
-def _writable(examination: Examination) -> Found:
+def _writable(examination: Examination) -> ProbeAnswer:
     require_writable(examination.repository)
-    return Found("not read-only")
+    return ProbeAnswer("not read-only")
 
 
-def _branches(examination: Examination) -> Found:
+def _branches(examination: Examination) -> ProbeAnswer:
     branches = ask_branches(examination.server, examination.repository)
     examination.branches = branches
-    return Found(f"{len(branches):,} (hidden ones too)", figures={"branches": len(branches)})
+    return ProbeAnswer(f"{len(branches):,} (hidden ones too)", figures={"branches": len(branches)})
 
 
-def _tags(examination: Examination) -> Found:
+def _tags(examination: Examination) -> ProbeAnswer:
     tags = examination.server.tags(examination.repository.id)
     protects = (
         "each keeps its commit"
         if examination.options.tags_protect
         else "they protect nothing (tags_protect = false)"
     )
-    return Found(f"{len(tags):,}; {protects}", figures={"tags": len(tags)})
+    return ProbeAnswer(f"{len(tags):,}; {protects}", figures={"tags": len(tags)})
 
 
-def _own_namespace(examination: Examination) -> Found:
+def _own_namespace(examination: Examination) -> ProbeAnswer:
     repository, namespace = examination.repository, examination.namespace
     seen = ask_neighbours(examination.server, repository, namespace, examination.endpoint_of)
-    return Found(
+    return ProbeAnswer(
         f"shared or nested with none of the {seen:,} repositories that this user may see",
         figures={"repositories": seen},
     )
 
 
-def _imports(examination: Examination) -> Found:
-    return Found(
+def _imports(examination: Examination) -> ProbeAnswer:
+    return ProbeAnswer(
         "not examined: whether another repository imports objects of "
         f"{examination.repository.id} (it would have to be read whole)",
         None,
@@ -84,10 +84,10 @@ def _imports(examination: Examination) -> Found:
     )
 
 
-def _rules(examination: Examination) -> Found:
+def _rules(examination: Examination) -> ProbeAnswer:
     rules = examination.server.retention_rules(examination.repository.id)
     if rules is None:
-        return Found(
+        return ProbeAnswer(
             "none: every commit keeps its objects, and only uncommitted garbage goes",
             figures={"rules": None},
         )
@@ -102,17 +102,17 @@ def _rules(examination: Examination) -> Found:
     absent = sorted(set(rules.branches) - {branch.id for branch in examination.branches})
     if absent:
         more = f" and {len(absent) - _NAMED:,} others" if len(absent) > _NAMED else ""
-        return Found(
+        return ProbeAnswer(
             f"{shown}; there is no branch named {', '.join(absent[:_NAMED])}{more}, so such a "
             "rule does nothing",
             False,
             "Correct the name with `lakegc rules set`, or leave the rule out.",
             {**figures, "rules_without_branch": absent},
         )
-    return Found(shown, figures=figures)
+    return ProbeAnswer(shown, figures=figures)
 
 
-def _age(examination: Examination) -> Found:
+def _age(examination: Examination) -> ProbeAnswer:
     repository, options = examination.repository, examination.options
     grace = ask_grace_period(examination.server, repository, options)
     figures = {
@@ -120,7 +120,7 @@ def _age(examination: Examination) -> Found:
         "grace_period_seconds": grace.total_seconds(),
     }
     if options.min_age < grace:
-        return Found(
+        return ProbeAnswer(
             f"min_age_hours is {span_text(options.min_age)}, below the grace period of "
             f"{span_text(grace)}, which "
             "allow_unsafe_min_age accepts",
@@ -128,22 +128,22 @@ def _age(examination: Examination) -> Found:
             "Leave it so only where the data may be lost; else take allow_unsafe_min_age out.",
             figures,
         )
-    return Found(
+    return ProbeAnswer(
         f"min_age_hours is {span_text(options.min_age)}, the server's grace period is "
         f"{span_text(grace)}",
         figures=figures,
     )
 
 
-def _tables(examination: Examination) -> Found:
+def _tables(examination: Examination) -> ProbeAnswer:
     prefix = ask_table_prefix(examination.server, examination.repository)
-    return Found(f"the server keeps them under {prefix}/", figures={"table_prefix": prefix})
+    return ProbeAnswer(f"the server keeps them under {prefix}/", figures={"table_prefix": prefix})
 
 
-def _entries(examination: Examination) -> Found:
+def _entries(examination: Examination) -> ProbeAnswer:
     repository = examination.repository
     examination.server.list_entries(repository.id, repository.default_branch, after="")
-    return Found(f"entries of {repository.default_branch} can be listed")
+    return ProbeAnswer(f"entries of {repository.default_branch} can be listed")
 
 
 def _may(name: str, what: str, lack: str, step: str) -> Question[Examination]:
@@ -156,17 +156,17 @@ def _may(name: str, what: str, lack: str, step: str) -> Question[Examination]:
         step: What to do then; empty when lakegc does not need the call.
     """
 
-    def ask(examination: Examination) -> Found:
+    def ask(examination: Examination) -> ProbeAnswer:
         is_allowed: Callable[[str], bool] = getattr(examination.permissions, name)
         try:
             allowed = is_allowed(examination.repository.id)
         except RepositoryStateError as refusal:
             # That the repository is read-only, or being deleted, is the finding of another
             # question.
-            return Found(f"cannot be told: {found_by(refusal).text}", None)
+            return ProbeAnswer(f"cannot be told: {found_by(refusal).text}", None)
         if allowed:
-            return Found("allowed; not done")
-        return Found(lack, False if step else None, step)
+            return ProbeAnswer("allowed; not done")
+        return ProbeAnswer(lack, False if step else None, step)
 
     return Question("repository", what, ask)
 

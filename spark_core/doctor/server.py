@@ -6,7 +6,7 @@ import re
 
 from spark_core.clocks import narrower, require_near
 from spark_core.doctor.examination import Examination
-from spark_core.doctor.questions import Found, Question
+from spark_core.doctor.questions import ProbeAnswer, Question
 from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer
 from spark_core.lakefs.permissions import Permissions
@@ -22,21 +22,23 @@ _SINCE = (
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
-def _keys(examination: Examination) -> Found:
+def _keys(examination: Examination) -> ProbeAnswer:
     options = examination.server_options()
     examination.server = LakeFSServer(options, clock=examination.clock)
     examination.permissions = Permissions(options, clock=examination.clock)
     which = "" if options.token is None else f": {options.token.called}"
-    return Found(f"found{which}, for {options.endpoint}", figures={"endpoint": options.endpoint})
+    return ProbeAnswer(
+        f"found{which}, for {options.endpoint}", figures={"endpoint": options.endpoint}
+    )
 
 
-def _answers(examination: Examination) -> Found:
+def _answers(examination: Examination) -> ProbeAnswer:
     examination.permissions.require_lakefs()
     examination.lakefs = True
-    return Found("a lakeFS server answers")
+    return ProbeAnswer("a lakeFS server answers")
 
 
-def _takes_keys(examination: Examination) -> Found:
+def _takes_keys(examination: Examination) -> ProbeAnswer:
     server, _ = examination.server, examination.lakefs
     try:
         version = server.version()
@@ -50,35 +52,37 @@ def _takes_keys(examination: Examination) -> Found:
             else f"This call needs no permission, so it is {tokens.called}: it has to be one of "
             "this server, of a user that it knows, and may have ended."
         )
-        return Found(refusal.found, False, next_step, {"error": type(refusal).__name__})
+        return ProbeAnswer(refusal.found, False, next_step, {"error": type(refusal).__name__})
     examination.user = True
-    return Found("taken", figures={"version": version})
+    return ProbeAnswer("taken", figures={"version": version})
 
 
-def _version(examination: Examination) -> Found:
+def _version(examination: Examination) -> ProbeAnswer:
     server, _ = examination.server, examination.user
     version = server.version()
     figures = {"version": version}
     match = _VERSION.match(version)
     if match is None:
-        return Found(
+        return ProbeAnswer(
             f"{version}, which names no release; the calls are asked for one by one below",
             figures=figures,
         )
     lacking = [words for since, words in _SINCE if (int(match[1]), int(match[2])) < since]
     if lacking:
-        return Found(f"{version}: it {'; it '.join(lacking)}. lakegc does without", figures=figures)
-    return Found(version, figures=figures)
+        return ProbeAnswer(
+            f"{version}: it {'; it '.join(lacking)}. lakegc does without", figures=figures
+        )
+    return ProbeAnswer(version, figures=figures)
 
 
-def _clock(examination: Examination) -> Found:
+def _clock(examination: Examination) -> ProbeAnswer:
     server, permissions, _ = examination.server, examination.permissions, examination.lakefs
     reading = narrower(server.clock_reading, permissions.clock_reading)
     if reading is None:
-        return Found("its answers carry no date, or come from a cache", None)
+        return ProbeAnswer("its answers carry no date, or come from a cache", None)
     limit = examination.options.accepted_skew
     require_near(reading, SERVER_CLOCK, at_most=limit)
-    return Found(
+    return ProbeAnswer(
         f"its clock {reading}",
         figures={
             "skew_seconds": reading.skew.total_seconds(),

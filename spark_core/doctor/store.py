@@ -7,7 +7,7 @@ import secrets
 from spark_core import lakegc_keys
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.examination import Examination
-from spark_core.doctor.questions import Found, Question, found_by
+from spark_core.doctor.questions import ProbeAnswer, Question, found_by
 from spark_core.errors import LakegcError, NotFoundError, PermissionDeniedError, SettingsError
 from spark_core.run.preconditions import ask_store_clock
 from spark_core.storage import is_directory_bucket, open_store
@@ -22,29 +22,29 @@ _DUMMY = "_lakefs/dummy"
 _KINDS = {"local": "files", "s3": "S3", "azure": "Azure Blob Storage", "gs": "Google Cloud Storage"}
 
 
-def _credentials(examination: Examination) -> Found:
-    return Found(
+def _credentials(examination: Examination) -> ProbeAnswer:
+    return ProbeAnswer(
         credential_source(examination.namespace.scheme, examination.storage().store_options)
     )
 
 
-def _opens(examination: Examination) -> Found:
+def _opens(examination: Examination) -> ProbeAnswer:
     examination.store = open_store(examination.namespace, examination.storage().store_options)
     kind = _KINDS[examination.namespace.kind]
     if is_directory_bucket(examination.namespace):
         kind = f"{kind}, a directory bucket (no order, no MD5, no versions)"
-    return Found(f"{kind}, {examination.store.root}")
+    return ProbeAnswer(f"{kind}, {examination.store.root}")
 
 
-def _lists(examination: Examination) -> Found:
+def _lists(examination: Examination) -> ProbeAnswer:
     store = examination.store
     # The first page of `data/`, which a fresh repository on local files does not have.
     next(iter(store.list("data/")), None)
     examination.listing = True
-    return Found("data/ can be listed")
+    return ProbeAnswer("data/ can be listed")
 
 
-def _reads(examination: Examination) -> Found:
+def _reads(examination: Examination) -> ProbeAnswer:
     """Read an object of the server: if it is there, this is the store that the server writes to."""
     store, _ = examination.store, examination.listing
     try:
@@ -56,10 +56,10 @@ def _reads(examination: Examination) -> Found:
         examination.right_place = True
         raise
     examination.right_place = True
-    return Found(f"{_DUMMY} can be read")
+    return ProbeAnswer(f"{_DUMMY} can be read")
 
 
-def _reads_table(examination: Examination) -> Found:
+def _reads_table(examination: Examination) -> ProbeAnswer:
     store, server, repository = examination.store, examination.server, examination.repository
     head = next(iter(server.log(repository.id, repository.default_branch, first_page=1)), None)
     key = (
@@ -69,7 +69,7 @@ def _reads_table(examination: Examination) -> Found:
     )
     if not key and repository.read_only:
         # The server writes `_lakefs/dummy` only into namespaces that it may write to.
-        return Found(
+        return ProbeAnswer(
             "the server wrote nothing there: the repository was read-only from its beginning", None
         )
     if not key or not store.exists(key):
@@ -84,20 +84,20 @@ def _reads_table(examination: Examination) -> Found:
             "Look at local_path or the endpoint in [storage].",
         )
     examination.right_place = True
-    return Found(f"the table of {repository.default_branch}'s head is there")
+    return ProbeAnswer(f"the table of {repository.default_branch}'s head is there")
 
 
-def _writes(examination: Examination) -> Found:
+def _writes(examination: Examination) -> ProbeAnswer:
     store, *_ = examination.store, examination.listing, examination.right_place
     write_read_delete(store)
-    return Found(f"an object under {lakegc_keys.PROBE} was written, read and deleted")
+    return ProbeAnswer(f"an object under {lakegc_keys.PROBE} was written, read and deleted")
 
 
-def _conditions(examination: Examination) -> Found:
+def _conditions(examination: Examination) -> ProbeAnswer:
     store, *_ = examination.store, examination.listing, examination.right_place
     if honours_conditional_put(store, f"{lakegc_keys.PROBE}{secrets.token_hex(8)}"):
-        return Found("a conditional put fails if the object exists")
-    return Found(
+        return ProbeAnswer("a conditional put fails if the object exists")
+    return ProbeAnswer(
         "the store accepts a conditional put although the object exists: two runs would not "
         "notice each other",
         False,
@@ -106,7 +106,7 @@ def _conditions(examination: Examination) -> Found:
     )
 
 
-def _deletes(examination: Examination) -> Found:
+def _deletes(examination: Examination) -> ProbeAnswer:
     store, *_ = examination.store, examination.listing, examination.right_place
     try:
         require_deletable(store)
@@ -114,36 +114,36 @@ def _deletes(examination: Examination) -> Found:
         if examination.options.may_sweep:
             raise
         found = found_by(refusal)
-        return Found(
+        return ProbeAnswer(
             f"{found.text}. A mark does without it",
             None,
             f"Before a sweep: {found.next_step}",
             found.figures,
         )
-    return Found("objects under data/ may be deleted (asked for a name that no object has)")
+    return ProbeAnswer("objects under data/ may be deleted (asked for a name that no object has)")
 
 
-def _clock(examination: Examination) -> Found:
+def _clock(examination: Examination) -> ProbeAnswer:
     store, *_ = examination.store, examination.listing, examination.right_place
     limit = examination.options.accepted_skew
     reading = ask_store_clock(store, at_most=limit)
     if reading is None:
-        return Found(
+        return ProbeAnswer(
             "the store took so long to answer that its clock cannot be read", None, "Ask again."
         )
     figures = {
         "skew_seconds": reading.skew.total_seconds(),
         "limit_seconds": limit.total_seconds(),
     }
-    return Found(f"its clock {reading}", figures=figures)
+    return ProbeAnswer(f"its clock {reading}", figures=figures)
 
 
-def _undelete(examination: Examination) -> Found:
+def _undelete(examination: Examination) -> ProbeAnswer:
     store, *_ = examination.store, examination.listing, examination.right_place
     hint = store.undelete_hint()
     if hint:
-        return Found(hint, figures={"undelete": True})
-    return Found(
+        return ProbeAnswer(hint, figures={"undelete": True})
+    return ProbeAnswer(
         "deleted objects are gone: the store keeps nothing of them, or does not say so",
         figures={"undelete": False},
     )

@@ -16,7 +16,7 @@ from spark_core.graveler.identity import commit_id
 from spark_core.graveler.wire import (
     BYTES,
     VARINT,
-    Source,
+    ReadFile,
     bytes_field,
     map_field,
     message_field,
@@ -184,7 +184,7 @@ def encode_commit(commit: CommitRecord) -> bytes:
     )
 
 
-def decode_commit(payload: bytes, source: Source) -> CommitRecord:
+def decode_commit(payload: bytes, source: ReadFile) -> CommitRecord:
     """Decode CommitData.
 
     An unknown field is skipped, so that dumps of a newer server can be read. The
@@ -232,7 +232,7 @@ def encode_pointer(pointer: Branch | Tag) -> bytes:
     return bytes_field(1, pointer.id.encode()) + bytes_field(2, pointer.commit_id.encode())
 
 
-def decode_pointer(payload: bytes, entity: str, source: Source) -> tuple[str, str]:
+def decode_pointer(payload: bytes, entity: str, source: ReadFile) -> tuple[str, str]:
     """Decode BranchData or TagData to its id and commit id.
 
     An unknown field is skipped. The commit id stands twice, here and in the

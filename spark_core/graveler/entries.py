@@ -11,7 +11,7 @@ from spark_core.graveler.identity import tagged_int, tagged_map, tagged_string
 from spark_core.graveler.wire import (
     BYTES,
     VARINT,
-    Source,
+    ReadFile,
     bytes_field,
     map_field,
     message_field,
@@ -68,7 +68,7 @@ class Timestamp:
         return varint_field(1, self.seconds) + varint_field(2, self.nanos)
 
     @classmethod
-    def decode(cls, payload: bytes, source: Source) -> Timestamp:
+    def decode(cls, payload: bytes, source: ReadFile) -> Timestamp:
         """Decode a google.protobuf.Timestamp.
 
         Raises:
@@ -162,7 +162,7 @@ def decode_entry(payload: bytes, *, path: bytes = b"", name: str = "entry") -> E
         CorruptTableError: If the message is broken, has an unknown field or
             address type, or no address.
     """
-    source = Source(name, f"entry {path!r}")
+    source = ReadFile(name, f"entry {path!r}")
     numbers = {3: 0, 6: 0}
     texts = {1: b"", 4: b"", 7: b""}
     metadata: dict[str, str] = {}

@@ -26,7 +26,7 @@ from spark_core.graveler.metaranges import read_ranges_of
 from spark_core.graveler.range_writer import MAX_RANGE_SIZE_BYTES, RANGE_RAGGEDNESS, write_records
 from spark_core.graveler.records import RANGES, scan, sstable_of
 from spark_core.graveler.table_format import COMMIT_VERSIONS, LAKEFS_CHECKED
-from spark_core.graveler.wire import Source, read_text
+from spark_core.graveler.wire import ReadFile, read_text
 from spark_core.graveler.writer import TableFile
 from spark_core.model import Branch, Refs, Tag
 
@@ -53,7 +53,7 @@ class _Record(NamedTuple):
     key: str
     identity: str
     payload: bytes
-    source: Source
+    source: ReadFile
 
     def check(self, id_: str, commit_id: str) -> None:
         """Refuse a record whose id or commit differs from its key and identity."""
@@ -146,7 +146,7 @@ def _read_dump(fetch: Fetch, metarange_id: str, entity: str) -> Iterator[_Record
         for key, identity, payload in zip(
             keys, table.identities.to_pylist(), table.payloads.to_pylist(), strict=True
         ):
-            source = Source(name, f"{entity} {key!r}")
+            source = ReadFile(name, f"{entity} {key!r}")
             yield _Record(read_text(key, source), read_text(identity, source), payload, source)
 
 

@@ -23,7 +23,7 @@ from spark_core.graveler.table_format import (
     TRAILER_SIZE,
     TWO_LEVEL,
 )
-from spark_core.graveler.wire import Source, read_uvarint
+from spark_core.graveler.wire import ReadFile, read_uvarint
 
 # What pebble writes besides lakeFS's own properties. Another property with one of these prefixes
 # means another table format.
@@ -157,11 +157,11 @@ def open_table(data: bytes, *, name: str) -> Table:
         raise CorruptTableError(
             name, _offset(metaindex), f"the metaindex names {names}, wanted rocksdb.properties"
         )
-    inside = Source(name, "the metaindex's entry", _offset(metaindex))
+    inside = ReadFile(name, "the metaindex's entry", _offset(metaindex))
     numbers = _read_uvarints(named[PROPERTIES_BLOCK], 2, inside)
     properties_block = _one_handle(numbers, len(data), name, _offset(metaindex))
     raw = _read_plain_block(data, name, properties_block, "properties")
-    properties = _check_properties(raw, Source(name, "the properties", _offset(properties_block)))
+    properties = _check_properties(raw, ReadFile(name, "the properties", _offset(properties_block)))
 
     blocks = [_read_index(data, load_blocks(data, name, index), _offset(index))]
     if _index_type(properties, name) == TWO_LEVEL:
@@ -202,13 +202,13 @@ def read_properties(end: bytes, size_bytes: int, *, name: str) -> dict[str, byte
     if _offset(metaindex) < before:
         return None
     named = _read_plain_block(end, name, metaindex.earlier_by(before), "metaindex")
-    inside = Source(name, "the metaindex's entry", _offset(metaindex))
+    inside = ReadFile(name, "the metaindex's entry", _offset(metaindex))
     numbers = _read_uvarints(named.get(PROPERTIES_BLOCK, b""), 2, inside)
     block = _one_handle(numbers, size_bytes, name, _offset(metaindex))
     if _offset(block) < before:
         return None
     raw = _read_plain_block(end, name, block.earlier_by(before), "properties")
-    return _check_properties(raw, Source(name, "the properties", _offset(block)))
+    return _check_properties(raw, ReadFile(name, "the properties", _offset(block)))
 
 
 def _read_footer(data: bytes, name: str, before: int = 0) -> tuple[Handles, Handles]:
@@ -234,7 +234,7 @@ def _read_footer(data: bytes, name: str, before: int = 0) -> tuple[Handles, Hand
             name, at, f"checksum type {footer[0]}, wanted {CHECKSUM_CRC32C} (CRC32C)"
         )
     numbers = _read_uvarints(
-        footer[1:41], 4, Source(name, "the footer's handles", at + 1), padded=True
+        footer[1:41], 4, ReadFile(name, "the footer's handles", at + 1), padded=True
     )
     size_bytes = before + len(data)
     return _one_handle(numbers[:2], size_bytes, name, before + at + 1), _one_handle(
@@ -242,7 +242,7 @@ def _read_footer(data: bytes, name: str, before: int = 0) -> tuple[Handles, Hand
     )
 
 
-def _read_uvarints(raw: bytes, count: int, source: Source, *, padded: bool = False) -> list[int]:
+def _read_uvarints(raw: bytes, count: int, source: ReadFile, *, padded: bool = False) -> list[int]:
     numbers = []
     position = 0
     for _ in range(count):
@@ -300,7 +300,7 @@ def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dic
     return entries
 
 
-def _check_properties(raw: dict[bytes, bytes], source: Source) -> dict[str, bytes]:
+def _check_properties(raw: dict[bytes, bytes], source: ReadFile) -> dict[str, bytes]:
     try:
         properties = {key.decode("ascii"): value for key, value in raw.items()}
     except UnicodeDecodeError as error:
@@ -325,7 +325,7 @@ def _index_type(properties: dict[str, bytes], name: str) -> int:
 
 
 def _engine_number(properties: dict[str, bytes], key: str, name: str) -> int:
-    return _read_uvarints(properties.get(key, b""), 1, Source(name, f"property {key}"))[0]
+    return _read_uvarints(properties.get(key, b""), 1, ReadFile(name, f"property {key}"))[0]
 
 
 def _read_index(data: bytes, index: Blocks, named_at: int) -> Handles:

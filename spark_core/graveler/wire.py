@@ -17,7 +17,7 @@ _FIXED = {1: 8, 5: 4}
 
 
 @dataclass(frozen=True)
-class Source:
+class ReadFile:
     """What is being read, for errors.
 
     Attributes:
@@ -85,7 +85,7 @@ def map_field(number: int, entries: Mapping[str, str]) -> bytes:
 def read_fields(
     payload: bytes,
     wire_types: Mapping[int, int],
-    source: Source,
+    source: ReadFile,
     *,
     repeated: Container[int] = (),
     others_matter: bool = True,
@@ -135,7 +135,7 @@ def read_fields(
         position += number
 
 
-def _behind(payload: bytes, position: int, field: int, wire_type: int, source: Source) -> int:
+def _behind(payload: bytes, position: int, field: int, wire_type: int, source: ReadFile) -> int:
     """Return where an unknown field ends; `position` is after its tag.
 
     Raises:
@@ -153,7 +153,7 @@ def _behind(payload: bytes, position: int, field: int, wire_type: int, source: S
     return end
 
 
-def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, int]:
+def read_uvarint(payload: bytes, position: int, source: ReadFile) -> tuple[int, int]:
     """Read an unsigned varint and return it with the position after it.
 
     Raises:
@@ -173,7 +173,7 @@ def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, in
     raise source.fail("a varint is longer than its number needs or than 64 bits")
 
 
-def read_text(value: bytes, source: Source) -> str:
+def read_text(value: bytes, source: ReadFile) -> str:
     """Decode a string field.
 
     Raises:
@@ -185,7 +185,7 @@ def read_text(value: bytes, source: Source) -> str:
         raise source.fail(f"text {value!r} is not UTF-8") from error
 
 
-def read_map_entry(payload: bytes, source: Source) -> tuple[str, str]:
+def read_map_entry(payload: bytes, source: ReadFile) -> tuple[str, str]:
     """Read one entry of a map of strings.
 
     Raises:

@@ -139,7 +139,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Targets:
+class IndexTargets:
     """Where tasks write what the index gets.
 
     Attributes:
@@ -153,7 +153,7 @@ class Targets:
     entries: Target
 
     @classmethod
-    def of(cls, store: ObjectStore, attempt: str, *, holds: int = 0) -> Targets:
+    def of(cls, store: ObjectStore, attempt: str, *, holds: int = 0) -> IndexTargets:
         """Make them of one attempt; `holds` as in `Target`."""
         return cls(
             *(
@@ -167,7 +167,7 @@ class Targets:
         )
 
 
-def write(targets: Targets, number: int, kept: Kept) -> Receipt:
+def write(targets: IndexTargets, number: int, kept: Kept) -> Receipt:
     """Write what a task kept: files of entries, and one of the ranges in them."""
     rows, parts = list[dict[str, Any]](), list[Part]()
     for ranges, entries in _files(kept):

@@ -66,7 +66,7 @@ def prepare_commits(transport: Transport, repository_id: str) -> PreparedCommits
     )
     done = _finished(
         transport,
-        _Task(
+        _ServerTask(
             submit=call,
             submitting=internal.prepare_garbage_collection_commits_async_with_http_info,
             poll=poll,
@@ -219,7 +219,7 @@ def dump_refs(transport: Transport, repository_id: str) -> RefsDump:
     poll = Call("dump_refs_status", f"refs dump of repository {repository_id}", action)
     done = _finished(
         transport,
-        _Task(
+        _ServerTask(
             submit=call,
             submitting=repositories.dump_submit_with_http_info,
             poll=poll,
@@ -260,7 +260,7 @@ def _has_no_such_route(transport: Transport, call: Call, submitted: Answer) -> b
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ServerTask:
     """How an asynchronous task of the server is submitted and polled.
 
     Attributes:
@@ -278,7 +278,7 @@ class _Task:
     done: str
 
 
-def _finished(transport: Transport, task: _Task, repository_id: str) -> Body | None:
+def _finished(transport: Transport, task: _ServerTask, repository_id: str) -> Body | None:
     """Submit a task and wait for its end; submit it once more if the server lost it in a restart.
 
     Returns:
@@ -300,7 +300,7 @@ def _finished(transport: Transport, task: _Task, repository_id: str) -> Body | N
 
 def _wait(
     transport: Transport,
-    task: _Task,
+    task: _ServerTask,
     repository_id: str,
     task_id: str,
     deadline: float,

@@ -56,8 +56,8 @@ from spark_core.errors import (
 )
 from spark_core.lock import processes
 from spark_core.lock.lease_log import (
+    LeaseRecord,
     Owner,
-    Record,
     State,
     Work,
     last_record,
@@ -96,7 +96,9 @@ class Lease:
             them has answered. Whoever gives work to executors sets it before and clears it after.
     """
 
-    def __init__(self, run: Run, first: Record, presence: processes.Presence | None = None) -> None:
+    def __init__(
+        self, run: Run, first: LeaseRecord, presence: processes.Presence | None = None
+    ) -> None:
         self._run = run
         self._presence = presence
         self._record = first
@@ -257,7 +259,7 @@ def acquire(
         raise
 
 
-def _close_for(run: Run, last: Record, owner: Owner) -> None:
+def _close_for(run: Run, last: LeaseRecord, owner: Owner) -> None:
     """Write the end of another holder's lease at the place of its next heartbeat."""
     closing = replace(
         last, number=last.number + 1, state="taken", written_at=run.now(), taken_by=owner
@@ -275,10 +277,10 @@ def _close_for(run: Run, last: Record, owner: Owner) -> None:
         )
 
 
-def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
+def _begin(run: Run, last: LeaseRecord | None, owner: Owner) -> LeaseRecord:
     """Write the first record of the next epoch."""
     now = run.now()
-    first = Record(
+    first = LeaseRecord(
         epoch=1 if last is None else last.epoch + 1,
         number=0,
         state="held",
@@ -401,7 +403,7 @@ def prune(store: ObjectStore, lease: Lease) -> None:
         store.delete(old)
 
 
-def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) -> None:
+def _require_ended(run: Run, last: LeaseRecord, owner: Owner, take_over: str | None) -> None:
     """Refuse while the last holder may be at work, or somebody has to look at it first."""
     if last.under_way_until is None:
         return
@@ -458,13 +460,13 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
         )
 
 
-def _still_waited_for(last: Record | None, now: datetime) -> datetime | None:
+def _still_waited_for(last: LeaseRecord | None, now: datetime) -> datetime | None:
     """Return until when something of earlier holders is waited for by those who come later."""
     until = None if last is None else last.under_way_until
     return None if until is None or now >= until + MAX_CLOCK_SKEW else until
 
 
-def _left_to_wait(run: Run, last: Record) -> timedelta | None:
+def _left_to_wait(run: Run, last: LeaseRecord) -> timedelta | None:
     """Return how long what a holder had sent may still be under way, if its processes are gone.
 
     Returns:
@@ -477,7 +479,9 @@ def _left_to_wait(run: Run, last: Record) -> timedelta | None:
     return max(longest + _REQUEST_MARGIN - gone, timedelta())
 
 
-def _held(run: Run, record: Record, why: str, what: str, *, same: bool = False) -> LeaseHeldError:
+def _held(
+    run: Run, record: LeaseRecord, why: str, what: str, *, same: bool = False
+) -> LeaseHeldError:
     kind = SameWorkError if same else LeaseHeldError
     return kind(
         f"{run.store.root}: the lease is that of the {record.owner}, since "

@@ -78,7 +78,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Record(Document):
+class LeaseRecord(Document):
     """One place of a log.
 
     Attributes:
@@ -140,7 +140,7 @@ class Record(Document):
         return record
 
 
-def write(store: ObjectStore, record: Record) -> Record | None:
+def write(store: ObjectStore, record: LeaseRecord) -> LeaseRecord | None:
     """Write a record where none is yet, and return the record that stands there.
 
     That is this one or an earlier one; None if it has been pruned by now.
@@ -151,11 +151,11 @@ def write(store: ObjectStore, record: Record) -> Record | None:
     # It is also ours if the answer to the first try was lost: the client then sends it a second
     # time.
     with suppress(NotFoundError):
-        return Record.from_json(store.read(record.key), name=record.key)
+        return LeaseRecord.from_json(store.read(record.key), name=record.key)
     return None
 
 
-def last_record(store: ObjectStore) -> Record | None:
+def last_record(store: ObjectStore) -> LeaseRecord | None:
     """Return the last record of the newest log; None if nobody ever had a lease."""
     while True:
         found = places(store)
@@ -163,7 +163,7 @@ def last_record(store: ObjectStore) -> Record | None:
             return None
         *_, key = max(found)
         with suppress(NotFoundError):  # pruned since it was listed, so there are newer ones
-            return Record.from_json(store.read(key), name=key)
+            return LeaseRecord.from_json(store.read(key), name=key)
 
 
 def newest_epoch(store: ObjectStore) -> int:

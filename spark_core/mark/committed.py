@@ -73,7 +73,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     began = run.begin(tables.COMMITTED_ADDRESSES)
     run.require_same_instance(commits.manifest)
     index = choosing.of(run)
-    targets = Targets.of(run, index)
+    targets = CommittedTargets.of(run, index)
     return targets.removed_on_failure(lambda: _read_all(run, commits, index, targets, began))
 
 
@@ -81,7 +81,7 @@ def _read_all(
     run: Run,
     commits: StoredTable,
     index: choosing.Index | None,
-    targets: Targets,
+    targets: CommittedTargets,
     began: datetime,
 ) -> Draft:
     reader = TableReader.of(run, tables_prefix(run))
@@ -142,7 +142,7 @@ class RangesWritten:
 
 
 @dataclass(frozen=True)
-class Targets:
+class CommittedTargets:
     """Where the tasks write.
 
     Attributes:
@@ -153,10 +153,10 @@ class Targets:
 
     table: Target
     beside: Target
-    index: indexed.Targets | None
+    index: indexed.IndexTargets | None
 
     @classmethod
-    def of(cls, run: Run, index: choosing.Index | None) -> Targets:
+    def of(cls, run: Run, index: choosing.Index | None) -> CommittedTargets:
         """Begin an attempt."""
         attempt, before = writing.new_attempt(), None if index is None else index.saved
         where = tables.folder(tables.COMMITTED_ADDRESSES, run.key)
@@ -170,7 +170,7 @@ class Targets:
                 name="_expired",
                 holds=writing.HELD_BYTES,
             ),
-            indexed.Targets.of(run.store, attempt, holds=holds(before))
+            indexed.IndexTargets.of(run.store, attempt, holds=holds(before))
             if choosing.saves(run)
             else None,
         )
@@ -192,7 +192,7 @@ class Targets:
 
 
 def _write_all(
-    run: Run, reader: TableReader, targets: Targets, ranges: pa.Table
+    run: Run, reader: TableReader, targets: CommittedTargets, ranges: pa.Table
 ) -> Sequence[RangesWritten]:
     """Write the addresses of ranges, what explains expired ones, and what the index keeps of both.
 
@@ -292,7 +292,9 @@ def _metaranges(commits: StoredTable, expired: pa.Table | None) -> list[Metarang
     ]
 
 
-def _write(reader: TableReader, targets: Targets, number: int, ranges: pa.Table) -> RangesWritten:
+def _write(
+    reader: TableReader, targets: CommittedTargets, number: int, ranges: pa.Table
+) -> RangesWritten:
     """Read a task's ranges: rows go into the table, entries of expired commits beside it."""
     kept = None if targets.index is None else Kept()
     retained = writing.write_read(

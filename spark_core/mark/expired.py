@@ -25,12 +25,12 @@ from spark_core.mark.audit import audit
 from spark_core.mark.brought_back import only_in_expired_commits
 from spark_core.mark.compared import NAMED
 from spark_core.mark.deleted_before import deleted_before
-from spark_core.mark.fate_rows import Decided, Targets
-from spark_core.mark.fates import Answers, Inputs, Words
+from spark_core.mark.fate_rows import Decided, FateTargets
+from spark_core.mark.fates import Answers, Inputs, ReasonWords
 from spark_core.mark.index_compared import compared_with_index
 from spark_core.mark.missing import Missing, missing_of, written_since
 from spark_core.mark.save import save
-from spark_core.mark.seen_again import Seen, seen_again
+from spark_core.mark.seen_again import SeenAgain, seen_again
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -92,7 +92,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     chain.require_unbroken(run, [table.manifest for table in mark.all])
     inventory.require_named_once(run, mark.slices)
     attempt = writing.new_attempt()
-    targets = Targets(
+    targets = FateTargets(
         Target(
             run.store,
             tables.folder(tables.EXPIRED_ADDRESSES, run.key),
@@ -142,7 +142,7 @@ class _Made:
     enclosed: Sequence[Manifest]
 
 
-def _made(run: Run, mark: Mark, targets: Targets, began: datetime) -> _Made:
+def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     """Decide, ask branches, decide again, and say what came of it."""
     named, by_policy = _reference_addresses(run, mark.slices), policy_rows.of_mark(run, mark.all)
     had_none = not CommitsFigures.of(mark.commits.manifest).holds
@@ -280,7 +280,7 @@ def _reference_figures(named: marks.Addresses, decided: Decided) -> ReferenceFig
     )
 
 
-def _words(mark: Mark) -> Words:
+def _words(mark: Mark) -> ReasonWords:
     """Choose the words for why an object may go.
 
     Two cases leave unknown what commits had. Where commits were walked, those that nothing leads to
@@ -290,10 +290,12 @@ def _words(mark: Mark) -> Words:
     """
     all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
     all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK
-    return Words(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
+    return ReasonWords(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
 
 
-def _heads(run: Run, mark: Mark, missing: Missing, seen: Seen, *, by_policy: bool) -> HeadEntries:
+def _heads(
+    run: Run, mark: Mark, missing: Missing, seen: SeenAgain, *, by_policy: bool
+) -> HeadEntries:
     """Compare the entries of heads with the store; objects written since are not missing.
 
     Args:

@@ -116,7 +116,7 @@ class GroupSums:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ToldByTask:
     """What a task tells the driver: its receipt, what it was asked for by name, and its sums."""
 
     receipt: Receipt
@@ -154,7 +154,7 @@ def store(
             schemas.EXPLANATIONS,
             holds=writing.HELD_BYTES,
         )
-        orders = _Orders(target, known, run.key.instant, frozenset(named))
+        orders = _ExplanationOrders(target, known, run.key.instant, frozenset(named))
         return _stored(run, expired, mark, entries, orders)
     except UNREADABLE:
         # Somebody took the files away: nothing is explained.
@@ -166,7 +166,7 @@ def _stored(
     expired: Sequence[Part],
     mark: Sequence[StoredTable],
     entries: AnySource,
-    orders: _Orders,
+    orders: _ExplanationOrders,
 ) -> Explained:
     began, target = run.now(), orders.target
     objects = reading.source_of_parts(run.store, _LET_GO, expired)
@@ -266,7 +266,7 @@ def _met(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
 
 
 @dataclass(frozen=True)
-class _Orders:
+class _ExplanationOrders:
     """The driver's orders for every task: `commits` has the columns of `EXPIRED_COMMITS`."""
 
     target: Target
@@ -275,7 +275,7 @@ class _Orders:
     named: frozenset[str]
 
 
-def _explain(orders: _Orders, number: int, found: pa.Table) -> _Told:
+def _explain(orders: _ExplanationOrders, number: int, found: pa.Table) -> _ToldByTask:
     """Write a row for each object of a task."""
     found = found.sort_by("address")
     of_commit = orders.commits.take(found["newest"])
@@ -297,7 +297,7 @@ def _explain(orders: _Orders, number: int, found: pa.Table) -> _Told:
     told = zip(texts, whole["path"].to_pylist(), whole["commit_id"].to_pylist(), strict=True)
     explained = dict(zip(whole["address"].to_pylist(), told, strict=True))
     sizes = found["size_bytes"]
-    return _Told(
+    return _ToldByTask(
         writing.write_parts(orders.target, number, iter(whole.to_batches())),
         {address: explained[address] for address in orders.named & explained.keys()},
         GroupSums.of(folders(whole["path"]), sizes),

@@ -121,7 +121,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Targets:
+class FateTargets:
     """Where the rows of an attempt are written.
 
     Attributes:

@@ -50,7 +50,7 @@ from spark_core.mark.fate_rows import (
     VALUES,
     WAITING,
     Decided,
-    Targets,
+    FateTargets,
     rows_of_fates,
     until_of,
 )
@@ -71,7 +71,7 @@ _READ_AGAIN = columns_of(
 
 
 @dataclass(frozen=True)
-class Words:
+class ReasonWords:
     """Why an object may go: words for the report, never part of the decision.
 
     Attributes:
@@ -120,7 +120,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class _Orders:
+class _FateOrders:
     """The driver's orders for every task.
 
     Attributes:
@@ -136,9 +136,9 @@ class _Orders:
 
     store: ObjectStore
     parts: Sequence[Part]
-    targets: Targets
+    targets: FateTargets
     held: Holds
-    words: Words
+    words: ReasonWords
     instant: datetime
     limits: Limits
     is_left: bool
@@ -151,8 +151,8 @@ def decide(
     committed: StoredTable,
     *,
     inputs: Inputs,
-    targets: Targets,
-    words: Words,
+    targets: FateTargets,
+    words: ReasonWords,
 ) -> Decided:
     """Give every listed object its fate, as far as branches need not be asked.
 
@@ -178,7 +178,7 @@ def decide(
     """
     references = references_of(run, staged, committed)
     is_left = not inputs.collects_unreachable
-    orders = _Orders(
+    orders = _FateOrders(
         run.store,
         slices.manifest.parts,
         targets,
@@ -232,7 +232,7 @@ def _decided(is_left: bool, tasks: Any, bucket: Mapping[str, pa.Table]) -> Sent[
     """Decide about the objects of a bucket, in which all references to their hashes are.
 
     Args:
-        is_left: As in `_Orders`.
+        is_left: As in `_FateOrders`.
         tasks: For each part of the listing, the number of the task that reads its rows again.
         bucket: `listed` with columns of `LISTED`, `references` with those of `REFERENCES`,
             `held_paths` with those of `held_paths.HELD`, and perhaps `due` and `named` with those
@@ -308,7 +308,7 @@ def _named_among(hashes: Any, names: pa.Table) -> tuple[Any, tuple[pa.Array, pa.
     )
 
 
-def _pick(orders: _Orders, number: int, sent: pa.Table) -> Decided:
+def _pick(orders: _FateOrders, number: int, sent: pa.Table) -> Decided:
     """Write the objects of a task that no retained commit reaches; runs on an executor."""
     decided, waiting = Decided(), list[pa.RecordBatch]()
     parts = np.unique(numbers_of(sent["part"]))
@@ -324,7 +324,7 @@ def _pick(orders: _Orders, number: int, sent: pa.Table) -> Decided:
 
 
 def _read_again(
-    orders: _Orders, decided: Decided, part: Part, sent: pa.Table, waiting: list[pa.RecordBatch]
+    orders: _FateOrders, decided: Decided, part: Part, sent: pa.Table, waiting: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the fates of the objects of a listing's part, and put aside what may go."""
     codes = fate(
@@ -358,7 +358,7 @@ def _read_again(
 
 
 def _divided(
-    orders: _Orders,
+    orders: _FateOrders,
     decided: Decided,
     listed: pa.RecordBatch,
     sent: pa.Table,
@@ -440,7 +440,7 @@ def _as_objects(now: datetime, batches: Batches) -> Batches:
         )
 
 
-def conclude(run: Run, decided: Decided, answers: Answers, targets: Targets) -> Decided:
+def conclude(run: Run, decided: Decided, answers: Answers, targets: FateTargets) -> Decided:
     """Decide about the objects that waited for the answers of branches, and write table 5.
 
     It costs one pass over these objects.
@@ -473,10 +473,10 @@ def conclude(run: Run, decided: Decided, answers: Answers, targets: Targets) -> 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What tasks are told once branches have answered; as in `_Orders` and for `conclude`."""
+    """What tasks are told once branches have answered; as in `_FateOrders` and for `conclude`."""
 
     store: ObjectStore
-    targets: Targets
+    targets: FateTargets
     answers: Answers
     instant: datetime
     limits: Limits

@@ -50,7 +50,7 @@ _SOME = 100
 
 
 @dataclass(frozen=True)
-class Found:
+class FitInventory:
     """An inventory that is fit for a run.
 
     Attributes:
@@ -161,7 +161,7 @@ def _held(schema: pa.Schema, batches: Batches) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def find(run: Run, began: datetime) -> Found:
+def find(run: Run, began: datetime) -> FitInventory:
     """Find the inventory that the run's options name, and refuse one that is not of the namespace.
 
     Args:
@@ -185,7 +185,7 @@ def find(run: Run, began: datetime) -> Found:
     limits = replace(
         run.limits, cutoff=cutoff, uploads_cutoff=min(run.limits.uploads_cutoff, cutoff)
     )
-    return Found(
+    return FitInventory(
         inventory,
         store,
         wanted_of(namespace, flat=run.options.flat),

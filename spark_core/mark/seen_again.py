@@ -29,7 +29,7 @@ from spark_core.index import choosing
 from spark_core.index.choosing import Index
 from spark_core.index.lookups import look_up
 from spark_core.mark.compared import columns_of
-from spark_core.mark.fate_rows import WAITING, Decided, Targets, rows_of_fates, until_of
+from spark_core.mark.fate_rows import WAITING, Decided, FateTargets, rows_of_fates, until_of
 from spark_core.mark.fates import fates_of_waiting
 from spark_core.mark.slices import judged
 from spark_core.records import reading, tables, writing
@@ -55,7 +55,7 @@ _SLICES = columns_of(WAITING, "slice")
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenAgain:
     """What came of it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Seen:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def seen_again(run: Run, decided: Decided, targets: Targets) -> Seen:
+def seen_again(run: Run, decided: Decided, targets: FateTargets) -> SeenAgain:
     """Look at the objects that wait and were taken from the index.
 
     Args:
@@ -83,11 +83,11 @@ def seen_again(run: Run, decided: Decided, targets: Targets) -> Seen:
     """
     index = choosing.of(run)
     if index is None:
-        return Seen(decided)
+        return SeenAgain(decided)
     slices = _of_index(run, index, decided.waiting_parts)
     count = sum(slices.values())
     if count > _MOST or _requests(run, slices) > _limit(run):
-        return Seen(decided, figures={"seen": SeenFigures(unseen_objects=count)})
+        return SeenAgain(decided, figures={"seen": SeenFigures(unseen_objects=count)})
     said = _waiting_in(run, slices, decided.waiting_parts)
     shown = look_up(run, said["address"].to_pylist())
     found = pa.Table.from_batches(
@@ -101,8 +101,8 @@ def seen_again(run: Run, decided: Decided, targets: Targets) -> Seen:
         size_bytes = pc.sum(gone["size_bytes"]).as_py()
         figures["vanished"] = AmountFigures(objects=gone.num_rows, bytes=size_bytes)
     if not (gone.num_rows or changed.num_rows):
-        return Seen(decided, figures=figures)
-    orders = _Orders(
+        return SeenAgain(decided, figures=figures)
+    orders = _WaitingOrders(
         run.store,
         targets,
         _names(gone),
@@ -111,7 +111,7 @@ def seen_again(run: Run, decided: Decided, targets: Targets) -> Seen:
         run.limits,
         is_left=run.options.collects == "policies",
     )
-    return Seen(_without(run, decided, orders), changed, figures)
+    return SeenAgain(_without(run, decided, orders), changed, figures)
 
 
 def _requests(run: Run, slices: Mapping[str, int]) -> int:
@@ -207,21 +207,21 @@ def _alone(standings: pa.StringArray) -> pa.Int8Array:
 
 
 @dataclass(frozen=True)
-class _Orders:
+class _WaitingOrders:
     """What tasks are told that write what waits anew.
 
     Attributes:
         store: Rooted at the namespace.
         targets: Where the rows go.
         gone: Addresses of what is gone.
-        changed: As in `Seen`.
+        changed: As in `SeenAgain`.
         instant: The run's instant.
         limits: Its limits.
         is_left: Whether what nothing reaches is left to another run.
     """
 
     store: ObjectStore
-    targets: Targets
+    targets: FateTargets
     gone: pa.StringArray
     changed: pa.Table
     instant: datetime
@@ -229,7 +229,7 @@ class _Orders:
     is_left: bool
 
 
-def _without(run: Run, decided: Decided, orders: _Orders) -> Decided:
+def _without(run: Run, decided: Decided, orders: _WaitingOrders) -> Decided:
     """Write what waits anew, without what is gone, and with what was written over."""
     parts, before = decided.waiting_parts, sum(decided.objects.values())
     rows = sum(part.rows for part in parts)
@@ -248,7 +248,7 @@ def _without(run: Run, decided: Decided, orders: _Orders) -> Decided:
     return after
 
 
-def _write(orders: _Orders, number: int, parts: Sequence[Part]) -> Decided:
+def _write(orders: _WaitingOrders, number: int, parts: Sequence[Part]) -> Decided:
     """Decide anew about the objects of some files; runs on an executor."""
     decided, waiting, stay = Decided(), list[pa.RecordBatch](), list[pa.RecordBatch]()
     for part in parts:
@@ -282,7 +282,7 @@ def _as_shown(waiting: pa.RecordBatch, changed: pa.Table) -> pa.RecordBatch:
     return pa.record_batch(list(columns.values()), schema=WAITING)
 
 
-def _kept(orders: _Orders, rows: pa.RecordBatch, codes: Any) -> pa.RecordBatch:
+def _kept(orders: _WaitingOrders, rows: pa.RecordBatch, codes: Any) -> pa.RecordBatch:
     """Return the fates of what stays after all."""
     return rows_of_fates(
         rows.column("address_hash").to_numpy(),

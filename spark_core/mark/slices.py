@@ -40,7 +40,7 @@ from spark_core.index.slices import Taken, take
 from spark_core.mark import inventory
 from spark_core.records import tables, writing
 from spark_core.records.figures import IndexFigures, ListedFigures, PreflightFigures
-from spark_core.records.writing import Draft, Receipt, Source, Target, Written
+from spark_core.records.writing import Draft, Receipt, StreamedRows, Target, Written
 from spark_core.run import Run, preflight
 from spark_core.spark import placement
 from spark_core.spark.tasks import counting, dealt, run_tasks
@@ -72,7 +72,7 @@ class _Listing:
 
 
 @dataclass(frozen=True)
-class _Targets:
+class _ListingTargets:
     """Where the rows of an attempt go.
 
     Attributes:
@@ -89,7 +89,7 @@ class _Targets:
     @classmethod
     def of(
         cls, run: Run, answers: PreflightFigures, began: datetime, chosen: Index | Clean
-    ) -> _Targets:
+    ) -> _ListingTargets:
         """Begin an attempt."""
         attempt, schema = writing.new_attempt(), schemas.NAMESPACE_SLICES
         limits = (run.cutoff, answers.table_prefix, run.store.unsafe_names)
@@ -148,7 +148,7 @@ def namespace_slices(run: Run) -> Draft:
     chosen, taken = _from_index(run, chosen, there)
     slices = [name for name in there if _name(name) not in taken.slices]
     asked = Counter(run.store.requests)
-    targets = _Targets.of(run, answers, began, chosen)
+    targets = _ListingTargets.of(run, answers, began, chosen)
     receipts = targets.removed_on_failure(lambda: _write(run, targets, slices, direct))
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
@@ -230,7 +230,7 @@ def _of_inventory(
 
     return Draft(
         tables.NAMESPACE_SLICES,
-        Source(
+        StreamedRows(
             lambda: run.spark,
             found.tasks,
             partial(_read_inventory, run.store, found.limits, found),
@@ -248,7 +248,7 @@ def _of_inventory(
 def _read_inventory(
     store: ObjectStore,
     limits: Limits,
-    found: inventory.Found,
+    found: inventory.FitInventory,
     task: Sequence[InventoryFile],
     figures: Counter[str],
 ) -> Iterator[pa.RecordBatch]:
@@ -309,7 +309,9 @@ class _ForDriver(Iterator[str]):
         return self.slices[self.begun :]
 
 
-def _write(run: Run, targets: _Targets, slices: Sequence[str], direct: pa.Table) -> list[Receipt]:
+def _write(
+    run: Run, targets: _ListingTargets, slices: Sequence[str], direct: pa.Table
+) -> list[Receipt]:
     """List slices and write what they hold; the driver begins where it may.
 
     Nobody knows beforehand how much there is. As soon as it looks like too much for the driver,

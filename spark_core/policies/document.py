@@ -153,7 +153,7 @@ class Policy:
 class Fault:
     """An error of a document: where it stands in the text, at which key, and what it is."""
 
-    place: places.Place | None
+    place: places.TextPlace | None
     key: str
     problem: str
 

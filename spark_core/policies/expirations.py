@@ -70,7 +70,7 @@ _WHOLE = ("staged", "committed", "names")
 
 
 @dataclass
-class Found:
+class NamedByRules:
     """What the rules name, added up.
 
     Attributes:
@@ -110,7 +110,7 @@ class Found:
         self._name(self.largest, number, [(row["size_bytes"], row["address"], branch, path, date)])
         self._name(self.newest, number, [(date, row["address"], branch, path, row["size_bytes"])])
 
-    def merge(self, other: Found) -> None:
+    def merge(self, other: NamedByRules) -> None:
         """Add what was found in another bucket."""
         self.objects.update(other.objects)
         self.size_bytes.update(other.size_bytes)
@@ -344,7 +344,7 @@ class _Judged(Generic[Done]):
         done: What the work on what is named gave.
     """
 
-    found: Found
+    found: NamedByRules
     judge: Judge
     past: history.History
     done: Sequence[Done]
@@ -357,7 +357,7 @@ def _judged(
     read: ReadCommits,
     *,
     sources: Mapping[str, AnySource],
-    kernel: Callable[[_Judges, Mapping[str, pa.Table]], Sent[Found]],
+    kernel: Callable[[_Judges, Mapping[str, pa.Table]], Sent[NamedByRules]],
     schema: pa.Schema,
     work: Callable[[int, pa.Table], Done],
 ) -> _Judged[Done]:
@@ -401,7 +401,7 @@ def _judged(
         receipts, done = Exchange(
             {"entries": entries, **sources}, partial(kernel, judges), schema, work
         ).run(lambda: run.spark, threads=run.options.read_threads)
-        found = Found()
+        found = NamedByRules()
         for receipt in receipts:
             found.merge(receipt)
         if found.unread <= unread:
@@ -485,7 +485,7 @@ def _candidates(batches: Batches) -> Batches:
         yield batch.filter(may_go).select(_LISTED.names)
 
 
-def _named(scans: int, judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+def _named(scans: int, judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[NamedByRules]:
     """Find what the rules name of listed objects: columns of `schemas.POLICY_EXPIRATIONS`.
 
     Args:
@@ -507,7 +507,7 @@ def _named(scans: int, judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[
     return Sent(found, {rows_aside.place_of(listed): named})
 
 
-def _named_again(judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[Found]:
+def _named_again(judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[NamedByRules]:
     """Find what the rules name of a plan by names in commits, and what no commit has: addresses."""
     found, entries = _begun(bucket)
     plan = bucket["plan"]
@@ -523,7 +523,7 @@ def _named_again(judges: _Judges, bucket: Mapping[str, pa.Table]) -> Sent[Found]
     )
 
 
-def _begun(bucket: Mapping[str, pa.Table]) -> tuple[Found, pa.Table]:
+def _begun(bucket: Mapping[str, pa.Table]) -> tuple[NamedByRules, pa.Table]:
     """Count the rows of a bucket, and return its entries without the rows of whole ranges."""
     rows = bucket["entries"]
     is_range = rows["path"].is_null()
@@ -531,7 +531,7 @@ def _begun(bucket: Mapping[str, pa.Table]) -> tuple[Found, pa.Table]:
     is_read = pc.not_equal(ranges["inside"], history.UNREAD)
     came = Counter({name: table.num_rows for name, table in bucket.items()})
     came.update(ranges=ranges.num_rows, entries=-ranges.num_rows)
-    found = Found(
+    found = NamedByRules(
         came=came,
         inside=pc.sum(ranges.filter(is_read)["inside"]).as_py() or 0,
         unread=set(ranges.filter(pc.invert(is_read))["range"].to_pylist()),
@@ -545,7 +545,7 @@ def _meets(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
 
 
 def _due(
-    judges: _Judges, found: Found, entries: pa.Table, listed: pa.Table
+    judges: _Judges, found: NamedByRules, entries: pa.Table, listed: pa.Table
 ) -> Iterator[tuple[dict[str, Any], Due]]:
     """Yield the objects that rules take by all their names in commits, and the last of those."""
     names = names_in_commits(entries, listed)

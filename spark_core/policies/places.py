@@ -25,7 +25,7 @@ _DEEPEST = 20
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """Where a value stands: line and column from 1 on."""
 
     line: int
@@ -45,7 +45,7 @@ class Value:
             list, else a string, whole number, bool or None. Other numbers are a `Other`.
     """
 
-    place: Place
+    place: TextPlace
     content: Any
 
 
@@ -83,7 +83,7 @@ class UnreadableError(ValueError):
         problem: What was found there.
     """
 
-    def __init__(self, place: Place | None, problem: str) -> None:
+    def __init__(self, place: TextPlace | None, problem: str) -> None:
         super().__init__(problem)
         self.place = place
         self.problem = problem
@@ -106,10 +106,10 @@ def read(text: str) -> Value:
     return _yaml(text)
 
 
-def _place(text: str, at: int) -> Place:
+def _place(text: str, at: int) -> TextPlace:
     begins = _lines(text)
     line = bisect_right(begins, at)
-    return Place(line, at - begins[line - 1] + 1)
+    return TextPlace(line, at - begins[line - 1] + 1)
 
 
 @lru_cache(maxsize=1)
@@ -138,7 +138,9 @@ def _json(text: str, at: int, depth: int) -> tuple[Value, int]:
             try:
                 string, end = json.JSONDecoder().raw_decode(text, at)
             except json.JSONDecodeError as problem:
-                raise UnreadableError(Place(problem.lineno, problem.colno), problem.msg) from None
+                raise UnreadableError(
+                    TextPlace(problem.lineno, problem.colno), problem.msg
+                ) from None
             return Value(place, string), end
         case _:
             bare = _BARE.match(text, at)
@@ -178,7 +180,7 @@ def _behind(text: str, at: int, mark: str) -> int:
     return at + 1
 
 
-def _json_word(place: Place, word: str) -> Any:
+def _json_word(place: TextPlace, word: str) -> Any:
     if word in _WORDS:
         return _WORDS[word]
     if _WHOLE.fullmatch(word) and len(word) <= _LONGEST_NUMBER:
@@ -209,12 +211,12 @@ def _yaml(text: str) -> Value:
     except RecursionError:
         raise UnreadableError(None, f"values are nested deeper than {_DEEPEST}") from None
     if node is None:
-        raise UnreadableError(Place(1, 1), "there is nothing in it")
+        raise UnreadableError(TextPlace(1, 1), "there is nothing in it")
     return _of_node(node, 0)
 
 
-def _mark(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _mark(mark: Any) -> TextPlace:
+    return TextPlace(mark.line + 1, mark.column + 1)
 
 
 def _of_node(node: Any, depth: int) -> Value:

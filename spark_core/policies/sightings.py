@@ -36,7 +36,7 @@ class Sighting:
 
 
 @dataclass(frozen=True)
-class Seen:
+class BranchSightings:
     """What stored runs tell of a branch.
 
     Attributes:
@@ -52,7 +52,7 @@ class Seen:
     arrived: datetime | None = None
 
 
-def seen(branch: Branch, sightings: Sequence[Sighting]) -> Seen:
+def seen(branch: Branch, sightings: Sequence[Sighting]) -> BranchSightings:
     """Put together what stored runs tell of a branch.
 
     A branch that was deleted and made again is a new one, if a run in between did not see it.
@@ -61,13 +61,13 @@ def seen(branch: Branch, sightings: Sequence[Sighting]) -> Seen:
         branch: The branch as it is now.
         sightings: Oldest first.
     """
-    found, is_absent = Seen(), False
+    found, is_absent = BranchSightings(), False
     for sighting in sightings:
         if sighting.heads is None:
             # Nobody knows whether the branch was there.
-            found, is_absent = Seen(), False
+            found, is_absent = BranchSightings(), False
         elif branch.id not in sighting.heads:
-            found, is_absent = Seen(is_new=True), True
+            found, is_absent = BranchSightings(is_new=True), True
         else:
             made = sighting.read_at if is_absent else found.made
             is_here = sighting.heads[branch.id] == branch.commit_id
@@ -77,7 +77,7 @@ def seen(branch: Branch, sightings: Sequence[Sighting]) -> Seen:
                 arrived = None
             elif arrived is None:
                 arrived = sighting.read_at
-            found, is_absent = Seen(made, elsewhere=elsewhere, arrived=arrived), False
+            found, is_absent = BranchSightings(made, elsewhere=elsewhere, arrived=arrived), False
     return found
 
 

@@ -52,7 +52,7 @@ ROWS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Plan(OfAMark):
+class JournalPlan(OfAMark):
     """What ties a journal to what is swept.
 
     Attributes:
@@ -130,11 +130,11 @@ class Journal:
             CorruptTableError: If the stored plan cannot be read.
         """
         key = _plan_key(self.run)
-        begun = Plan(self.run, instance, self.plan, quarantine)
+        begun = JournalPlan(self.run, instance, self.plan, quarantine)
         try:
             self.store.put_if_absent(key, begun.to_json())
         except ObjectExistsError:
-            swept = Plan.from_json(self.store.read(key), name=key)
+            swept = JournalPlan.from_json(self.store.read(key), name=key)
             if swept == replace(begun, quarantine=not quarantine):
                 raise UnsafePlanError(
                     f"run {self.run} of {self.store.root} was begun with quarantine = "

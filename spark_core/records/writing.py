@@ -51,7 +51,7 @@ ANYTHING = "anything"
 
 
 @dataclass(frozen=True)
-class Source:
+class StreamedRows:
     """Rows that tasks read from a source, and write to the table as they come.
 
     Attributes:
@@ -107,7 +107,7 @@ class Draft:
     """
 
     spec: TableSpec
-    content: pa.Table | Source | Written
+    content: pa.Table | StreamedRows | Written
     reading_began: datetime
     parents: Sequence[Manifest]
     figures: Callable[[Mapping[str, Any], Counter[str]], Figures] = lambda _, __: Figures()
@@ -297,7 +297,7 @@ def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
     match content:
         case Written():
             return content.receipts
-        case Source():
+        case StreamedRows():
             work = partial(write_read, target, content.read)
             return run_tasks(content.spark, content.tasks, work, rows=content.rows)
         case _:

@@ -42,7 +42,7 @@ from spark_core.references.sizes import (
     SIZED,
     STATED,
     HeadEntries,
-    Seen,
+    SeenInStore,
     are_checksums_stated,
     of_heads,
     stated,
@@ -191,18 +191,18 @@ class HeadsOfMark:
         return ListedFigures.of(self.slices.manifest).index
 
     @cached_property
-    def _seen(self) -> Seen:
+    def _seen(self) -> SeenInStore:
         """The objects that were seen in the store, and the entries whose objects were not found."""
         manifest = self.slices.manifest
         # Whatever this run wrote has its attempt in its name.
         parts = [part for part in manifest.parts if manifest.attempt in part.key]
         found = JoinedSource([self.listing(LISTED, parts), source_of(self._looked_up, LISTED)])
         if not len(self._asked):
-            return Seen(found.through(HASHES, _with_hashes), self._lost_alike)
+            return SeenInStore(found.through(HASHES, _with_hashes), self._lost_alike)
         asked = sorted_once(hashed(self._asked).to_numpy())
         there = hashed(self._looked_up["address"].combine_chunks()).to_numpy()
         lost = asked[~are_among(asked, sorted_once(there))]
-        return Seen(found.through(HASHES, _with_hashes), lost)
+        return SeenInStore(found.through(HASHES, _with_hashes), lost)
 
     @cached_property
     def _lost_alike(self) -> Any:

@@ -55,7 +55,7 @@ ADDRESSES = pa.schema([ENTRIES.field("address")])
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenInStore:
     """Objects that this run saw in the store, where it knows others from the index alone.
 
     Attributes:
@@ -99,7 +99,7 @@ class HeadEntries:
     are_checksums_said: Callable[[], bool]
     any_outside: bool = True
     least: int = 0
-    seen: Callable[[], Seen] | None = None
+    seen: Callable[[], SeenInStore] | None = None
     lost: Callable[[], Any] | None = None
 
 

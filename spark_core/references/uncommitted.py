@@ -21,7 +21,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable, read_part
-from spark_core.records.writing import Draft, Source
+from spark_core.records.writing import Draft, StreamedRows
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.second_look import SCAN, Parts
 from spark_core.run import Run
@@ -66,7 +66,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
-        Source(lambda: run.spark, staged.tasks, staged.read, staged.rows),
+        StreamedRows(lambda: run.spark, staged.tasks, staged.read, staged.rows),
         began,
         parents=(slices.manifest,),
         figures=lambda measured, counted: StagedFigures(

@@ -91,7 +91,7 @@ def trend(
     last = RunKey.parse(report.run)
     found = [Point.of(report)]
     try:
-        is_swept = _Swept(store, swept or {})
+        is_swept = _SweptRuns(store, swept or {})
         known = tables.runs(store) if marked is None else marked
         earlier = [key for key in known if key < last][: RUNS - 1]
         told: dict[str, Point] = {}
@@ -111,7 +111,7 @@ def trend(
 
 
 @dataclass
-class _Swept:
+class _SweptRuns:
     """Says which runs were swept; they are listed when it is asked about one that it lacks."""
 
     store: ObjectStore

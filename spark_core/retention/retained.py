@@ -158,7 +158,7 @@ def decide(
     heads = _names_by_commit(refs.branches)
     tags = _names_by_commit(refs.tags)
     last = _last_commits(refs, heads, keep_last)
-    reached = _Reached(refs, heads, rules, now, clock_margin)
+    reached = _ReachedByLines(refs, heads, rules, now, clock_margin)
     retained, expired = [], []
     for position, commit_id in enumerate(refs.commits):
         if commit_id in heads:
@@ -194,7 +194,7 @@ def decide(
     )
 
 
-class _Reached:
+class _ReachedByLines:
     """How long the lines of main parents keep each commit, by position in the graph.
 
     Instants are integers, microseconds since 1970, because a million of them are compared, and

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spark_core.doctor import (
     Examination,
+    ExaminedNamespace,
     Finding,
-    Place,
     examine,
     examine_namespace,
     found_by,
@@ -71,4 +71,4 @@ def examined_namespace(settings: Settings, uri: str) -> Iterator[Finding]:
         uri: The namespace as lakeFS writes it.
     """
     storage = Storage(settings.store_options(), settings.storage.server_path)
-    yield from examine_namespace(Place(uri, settings.server_options, storage))
+    yield from examine_namespace(ExaminedNamespace(uri, settings.server_options, storage))

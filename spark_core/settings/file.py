@@ -33,7 +33,7 @@ Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingsSource:
     """What was read, and from where.
 
     Attributes:
@@ -86,7 +86,7 @@ def read(
     env: Mapping[str, str],
     model: type[BaseModel],
     beside: Beside | None = None,
-) -> Source:
+) -> SettingsSource:
     """Read the file and put the environment's values over it.
 
     `LAKEGC__SERVER__ENDPOINT` stands for `endpoint` of `[server]`, and so on
@@ -113,7 +113,7 @@ def read(
             raise SettingsError(f"{path} cannot be read ({problem.strerror}).") from None
         except ValueError as problem:
             raise SettingsError(f"{path} is not TOML: {problem}", "Mend that line.") from None
-    source = Source(path, text, document)
+    source = SettingsSource(path, text, document)
     if beside is not None:
         _add(source, beside)
     _refuse_secrets(source)
@@ -122,7 +122,7 @@ def read(
     return source
 
 
-def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str:
+def describe(error: ErrorDetails, source: SettingsSource, model: type[BaseModel]) -> str:
     """Say in one line what is wrong with a value, where, and what was wanted.
 
     The value itself is shown only if it cannot be a secret: a number, a switch, or one of a few
@@ -193,7 +193,7 @@ def _child(annotation: Any, part: str) -> Any:
     return None
 
 
-def _override(source: Source, variable: str, text: str, model: type[BaseModel]) -> None:
+def _override(source: SettingsSource, variable: str, text: str, model: type[BaseModel]) -> None:
     annotation: Any = model
     table = source.document
     place: list[str] = []
@@ -233,7 +233,7 @@ def _value(annotation: Any, text: str) -> Any:
         return text
 
 
-def _add(source: Source, beside: Beside) -> None:
+def _add(source: SettingsSource, beside: Beside) -> None:
     """Put into a document what is said beside it, which it must not say, too."""
     for *above, name in list(_leaves(beside.document)):
         table: Any = source.document
@@ -263,7 +263,7 @@ def is_secret(name: str) -> bool:
     return bool(_SECRET.search(name)) and not _POINTER.search(name)
 
 
-def _refuse_secrets(source: Source) -> None:
+def _refuse_secrets(source: SettingsSource) -> None:
     for loc in _places(source.document):
         if is_secret(str(loc[-1])):
             raise SettingsError(

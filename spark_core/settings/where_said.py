@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from spark_core.settings import Settings, find_file
-from spark_core.settings.file import Source, is_secret, read
+from spark_core.settings.file import SettingsSource, is_secret, read
 
 DEFAULT = "default"
 _HIDDEN = "(hidden)"
@@ -71,7 +71,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, BaseModel | dict)
 
 
-def _table(source: Source, place: tuple[str, ...], table: Any) -> Iterator[Said]:
+def _table(source: SettingsSource, place: tuple[str, ...], table: Any) -> Iterator[Said]:
     if isinstance(table, BaseModel):
         own_alone = place[0] in ("repositories", "storages")
         for name, value in table:
@@ -86,7 +86,7 @@ def _table(source: Source, place: tuple[str, ...], table: Any) -> Iterator[Said]
             yield from _table(source, (*place, name), value)
 
 
-def _said(source: Source, place: tuple[str, ...], value: Any) -> Said:
+def _said(source: SettingsSource, place: tuple[str, ...], value: Any) -> Said:
     *table, name = place
     found = source.place_of(place) or DEFAULT
     return Said(".".join(table), name, _text(name, value), found)

@@ -32,7 +32,7 @@ monotonic: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True)
-class Answer:
+class KeyAnswer:
     """What a store said of one key.
 
     Attributes:
@@ -47,9 +47,9 @@ class Answer:
     passing: bool = False
 
 
-_NOT_MENTIONED = Answer("failed", "the store's answer does not mention the key")
+_NOT_MENTIONED = KeyAnswer("failed", "the store's answer does not mention the key")
 
-Send = Callable[[Sequence[str]], Mapping[str, Answer]]
+Send = Callable[[Sequence[str]], Mapping[str, KeyAnswer]]
 
 
 def unsafe_name(key: str) -> str | None:
@@ -120,8 +120,8 @@ def _persistently(
 
 
 def one_by_one(
-    keys: Sequence[str], delete_one: Callable[[str], Answer], pace: Pace
-) -> dict[str, Answer]:
+    keys: Sequence[str], delete_one: Callable[[str], KeyAnswer], pace: Pace
+) -> dict[str, KeyAnswer]:
     """Delete the keys of one batch with a request for each, if the store takes no more.
 
     Such a batch may take long, for example when a mount hangs or a service is busy. So the pace is
@@ -133,7 +133,7 @@ def one_by_one(
         pace: An error of it ends the batch. What became of the keys before must then be found out
             later.
     """
-    answers: dict[str, Answer] = {}
+    answers: dict[str, KeyAnswer] = {}
     paced_at = monotonic()
     for key in keys:
         if monotonic() - paced_at >= _ONE_PACE_SECONDS:

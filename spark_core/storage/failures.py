@@ -51,7 +51,7 @@ class StoreFailure:
 
 
 @dataclass(frozen=True)
-class Words:
+class ClientWords:
     """How the clients of a store fail.
 
     Attributes:

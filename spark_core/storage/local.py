@@ -49,7 +49,7 @@ from spark_core.storage.contract import (
     listing_batch,
     unpaced,
 )
-from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one, unsafe_name
+from spark_core.storage.deletion import KeyAnswer, delete_in_batches, one_by_one, unsafe_name
 from spark_core.storage.mounts import is_of_this_machine
 from spark_core.storage.objects import Description, ObjectInfo
 
@@ -443,30 +443,32 @@ class LocalStore(ObjectStore):
             return unsafe_name(key)
         return None
 
-    def _unlink(self, keys: Sequence[str], pace: Pace) -> dict[str, Answer]:
+    def _unlink(self, keys: Sequence[str], pace: Pace) -> dict[str, KeyAnswer]:
         self.requests["delete"] += len(keys)
         return one_by_one(keys, self._unlink_one, pace)
 
-    def _unlink_one(self, key: str) -> Answer:
+    def _unlink_one(self, key: str) -> KeyAnswer:
         try:
             with self._parent(key) as (directory, name):
                 _file_status(name, directory)
                 os.unlink(name, dir_fd=directory)
         except _LinkError as error:
-            return Answer("refused", f"{error.filename!r} is a symbolic link")
+            return KeyAnswer("refused", f"{error.filename!r} is a symbolic link")
         except IsADirectoryError:
-            return Answer("refused", "it is a directory or no plain file")
+            return KeyAnswer("refused", "it is a directory or no plain file")
         except (FileNotFoundError, NotADirectoryError):
-            return Answer("already_gone")
+            return KeyAnswer("already_gone")
         except OSError as error:
-            return Answer(
+            return KeyAnswer(
                 "refused" if _is_refusal(error) else "failed",
                 error.strerror,
                 passing=error.errno in _PASSING,
             )
         except (AddressError, SettingsError, TransientError) as error:
-            return Answer("failed" if isinstance(error, TransientError) else "refused", error.found)
-        return Answer("deleted")
+            return KeyAnswer(
+                "failed" if isinstance(error, TransientError) else "refused", error.found
+            )
+        return KeyAnswer("deleted")
 
 
 def _is_refusal(error: OSError) -> bool:

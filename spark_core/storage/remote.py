@@ -36,8 +36,8 @@ from spark_core.storage.contract import (
     unpaced,
 )
 from spark_core.storage.copies import Copies
-from spark_core.storage.deletion import Answer, delete_in_batches, unsafe_name
-from spark_core.storage.failures import Explanation, Words
+from spark_core.storage.deletion import KeyAnswer, delete_in_batches, unsafe_name
+from spark_core.storage.failures import ClientWords, Explanation
 from spark_core.storage.listing_order import InOrder, behind, gathered
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description
@@ -59,7 +59,7 @@ class RemoteStore(ObjectStore, Generic[Clients]):
     # The kind of store and the name of its endpoint's setting, for errors.
     kind: ClassVar[str]
     endpoint: ClassVar[str] = "the endpoint"
-    words: ClassVar[Words]
+    words: ClassVar[ClientWords]
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         super().__init__(namespace, options)
@@ -309,7 +309,7 @@ class RemoteStore(ObjectStore, Generic[Clients]):
         return unsafe_name(key)
 
     @abstractmethod
-    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> Mapping[str, Answer]:
+    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> Mapping[str, KeyAnswer]:
         """Send one request, paced before; see `deletion.Send`."""
 
 

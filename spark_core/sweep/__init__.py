@@ -50,7 +50,7 @@ from spark_core.sweep.plan import (
     require_whole_plan,
 )
 from spark_core.sweep.progress import OnProgress, Progress, unheard
-from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds, deletes_here
+from spark_core.sweep.rounds import SweepPlan, Swept, delete_in_rounds, deletes_here
 
 __all__ = [
     "FINAL",
@@ -135,7 +135,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
             resumed = journal.bind(run.instance, quarantine=bool(run.options.quarantine))
             if earlier is not None and not resumed:
                 raise _no_journal(run)
-            plan = Plan(
+            plan = SweepPlan(
                 expired,
                 verdict.load_mark(run),
                 limits,

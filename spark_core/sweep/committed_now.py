@@ -121,7 +121,7 @@ class Committed:
         commits = and_compacted(run, prefix, commits, noted)
         _require_commits(run, commits)
         with telling_who_needs(run, lambda: commits.table):
-            reached = _Reached.read(run, prefix, mark, _retained(commits), known)
+            reached = _ReachedNow.read(run, prefix, mark, _retained(commits), known)
         held = held_paths.of_now(run, prefix, commits, known.held)
         known = reached.known if held is known.held else replace(reached.known, held=held)
         return cls(began, commits, known, reached.figures)
@@ -158,7 +158,7 @@ def _retained(commits: ReadCommits) -> dict[str, Metarange]:
 
 
 @dataclass(frozen=True)
-class _Reached:
+class _ReachedNow:
     """What the present commits reach that the mark's commits did not."""
 
     known: TablesRead
@@ -172,7 +172,7 @@ class _Reached:
         mark: Mapping[str, StoredTable],
         now: Mapping[str, Metarange],
         known: TablesRead,
-    ) -> _Reached:
+    ) -> _ReachedNow:
         """Read the new metaranges, and those of their ranges that no head of the mark had.
 
         A metarange that became a head's is read again, because the paths of its entries tell where

@@ -26,7 +26,7 @@ from spark_core.storage.contract import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
 from spark_core.sweep.pacing import Pacer, Rate, StorePace, shared
 from spark_core.sweep.plan import require_allowed
-from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
+from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, SeenState
 from spark_core.sweep.why_kept import NOT_LET_GO
 
 # Rows that are looked at together.
@@ -56,7 +56,7 @@ def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes
 
 
 @dataclass(frozen=True)
-class Orders:
+class DeletionOrders:
     """What the driver tells every task of a round.
 
     Attributes:
@@ -140,7 +140,7 @@ class Tally:
         return self.objects.total() - self.objects["unsent"]
 
 
-def run_task(orders: Orders, number: int, rows: pa.Table) -> Tally:
+def run_task(orders: DeletionOrders, number: int, rows: pa.Table) -> Tally:
     """Delete the objects of one task until they are done or the deadline has passed.
 
     Args:
@@ -158,7 +158,7 @@ def run_task(orders: Orders, number: int, rows: pa.Table) -> Tally:
         LeaseLostError: If another process has found that the holder of the lease was gone.
     """
     with at_work(orders.tasks_lock):
-        task = _Task(orders, number)
+        task = _DeletionTask(orders, number)
         for begin in range(0, rows.num_rows, orders.batch_rows):
             (batch,) = rows.slice(begin, orders.batch_rows).combine_chunks().to_batches()
             require_allowed(batch, orders.limits)
@@ -167,17 +167,17 @@ def run_task(orders: Orders, number: int, rows: pa.Table) -> Tally:
     return task.ended()
 
 
-class _Task:
+class _DeletionTask:
     """One attempt at one task."""
 
-    def __init__(self, orders: Orders, number: int) -> None:
+    def __init__(self, orders: DeletionOrders, number: int) -> None:
         self._orders = orders
         self._store = orders.journal.store
         timer = orders.deadline.start(self._store, orders.clocks)
         self._timer = timer if orders.is_ended is None else replace(timer, is_ended=orders.is_ended)
         self._examiner = Examiner(self._store, orders.threads, self._timer.clocks.monotonic)
         self.tally = Tally()
-        self._lot: list[tuple[pa.RecordBatch, list[Seen]]] = []
+        self._lot: list[tuple[pa.RecordBatch, list[SeenState]]] = []
         self._lot_until = 0.0
         self._number = 0
         attempted = attempt() or Attempt(0, 0)
@@ -323,7 +323,7 @@ class _Task:
         # the pace.
         if not keys or self._timer.passed:
             return known
-        pace = _Pace(self._timer, self._pacer, self._pace, self._busy, len(keys), sent_at)
+        pace = _DeletionPace(self._timer, self._pacer, self._pace, self._busy, len(keys), sent_at)
         try:
             known |= self._request(keys, pace)
         except DeadlinePassedError:
@@ -370,7 +370,7 @@ class _Task:
 
 
 @dataclass
-class _Pace(Pace):
+class _DeletionPace(Pace):
     """Waits for the limit, and before a repetition for the store; stops all after the deadline."""
 
     timer: Timer
@@ -408,7 +408,7 @@ def _gathered(answers: Iterator[dict[str, _Answer]]) -> tuple[dict[str, _Answer]
     return known, None
 
 
-def _without_asking(why: str | None, seen: Seen) -> _Answer | None:
+def _without_asking(why: str | None, seen: SeenState) -> _Answer | None:
     """Return an object's outcome if no deletion must or need be asked for; else None."""
     if seen.state == "absent":
         return "already_gone", None

@@ -44,7 +44,7 @@ Row = tuple[str, int, datetime]
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenState:
     """The state of one object of the plan in the store.
 
     Attributes:
@@ -185,7 +185,7 @@ class Examiner:
     _slice: str = field(init=False, default="")
     _listings: tuple[_Listing, ...] = field(init=False, default=())
 
-    def examine(self, rows: pa.RecordBatch) -> list[Seen]:
+    def examine(self, rows: pa.RecordBatch) -> list[SeenState]:
         """Compare objects with the store.
 
         Args:
@@ -199,7 +199,7 @@ class Examiner:
         columns = [
             rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")
         ]
-        seen: list[Seen] = []
+        seen: list[SeenState] = []
         for name, group in groupby(zip(*columns, strict=True), key=_slice):
             wanted: list[Row] = list(group)
             try:
@@ -208,14 +208,14 @@ class Examiner:
                 # A broken listing cannot be continued.
                 self._slice = ""
                 why = f"the store could not be looked at before the deletion: {error}"
-                seen.extend([Seen("unseen", why)] * len(wanted))
+                seen.extend([SeenState("unseen", why)] * len(wanted))
         return seen
 
-    def examine_again(self, rows: Sequence[Row]) -> list[Seen]:
+    def examine_again(self, rows: Sequence[Row]) -> list[SeenState]:
         """Ask for objects one by one, whatever was seen before; a store's error is `unseen`."""
         return self._heads(rows, self._head_if_it_says)
 
-    def _examine_in(self, name: str, wanted: list[Row]) -> list[Seen]:
+    def _examine_in(self, name: str, wanted: list[Row]) -> list[SeenState]:
         if not name or (name != self._slice and len(wanted) <= HEADS):
             return self._heads(wanted)
         if name != self._slice:
@@ -228,7 +228,7 @@ class Examiner:
         if len(absent) > HEADS:
             shown |= self._listings[1].find(absent)
         seen = {
-            row[0]: Seen("absent")
+            row[0]: SeenState("absent")
             if (there := shown[row[0]]) is None
             else _compared(row, there.size_bytes, there.modified, there.at)
             for row in wanted
@@ -242,23 +242,23 @@ class Examiner:
         return _Listing(self.store, f"data/{name}/", self.monotonic)
 
     def _heads(
-        self, wanted: Sequence[Row], head: Callable[[Row], Seen] | None = None
-    ) -> list[Seen]:
+        self, wanted: Sequence[Row], head: Callable[[Row], SeenState] | None = None
+    ) -> list[SeenState]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
             return list(pool.map(head or self._head, wanted))
 
-    def _head_if_it_says(self, row: Row) -> Seen:
+    def _head_if_it_says(self, row: Row) -> SeenState:
         try:
             return self._head(row)
         except LakegcError as error:
-            return Seen("unseen", str(error))
+            return SeenState("unseen", str(error))
 
-    def _head(self, row: Row) -> Seen:
+    def _head(self, row: Row) -> SeenState:
         at = self.monotonic()
         try:
             found = self.store.head(row[0])
         except NotFoundError:
-            return Seen("absent")
+            return SeenState("absent")
         return _compared(row, found.size_bytes, found.last_modified, at)
 
 
@@ -266,23 +266,23 @@ def _slice(row: Row) -> str:
     return slice_of(row[0])
 
 
-def _compared(row: Row, size_bytes: int, modified: datetime, at: float) -> Seen:
+def _compared(row: Row, size_bytes: int, modified: datetime, at: float) -> SeenState:
     """Say whether an object is still the listed one; only a later time counts as another.
 
     Stores cut times differently.
     """
     _, planned_size, planned_modified = row
     if size_bytes != planned_size:
-        return Seen(
+        return SeenState(
             "changed",
             f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}",
             at,
         )
     if modified > planned_modified:
-        return Seen(
+        return SeenState(
             "changed",
             f"changed since the mark: it was written at {modified.isoformat()}, the mark saw "
             f"{planned_modified.isoformat()}",
             at,
         )
-    return Seen("there", at=at)
+    return SeenState("there", at=at)

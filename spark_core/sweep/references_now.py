@@ -57,7 +57,7 @@ from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source
 from spark_core.spark.tasks import run_tasks
 from spark_core.sweep import twins_now
 from spark_core.sweep.committed_now import Committed, TablesRead
-from spark_core.sweep.why_kept import KEPT, NOTHING, Kept, Rules, why_kept
+from spark_core.sweep.why_kept import KEPT, NOTHING, Kept, KeptRules, why_kept
 
 _HASHES = pa.schema([ADDRESS_HASH])
 _PLANNED = pa.schema([ADDRESS_HASH, *OBJECTS])
@@ -328,13 +328,13 @@ class _Reading:
 
     def _by_policy(
         self, staged: Sequence[_StagedNow], committed: Committed
-    ) -> tuple[Rules, dict[str, AnySource]]:
+    ) -> tuple[KeptRules, dict[str, AnySource]]:
         """Find what the policy says now of its objects."""
         holds, own, names = committed.commits.holds, self.by_policy, self.names
         found = dict.fromkeys(("own", "named", "in_no_commit"), _no_rows(_ADDRESSES))
         found["names"] = _no_rows(_NAMES)
         if own is None:
-            return Rules(holds), found
+            return KeptRules(holds), found
         found["own"] = _by_hash(own.objects, _ADDRESSES)
         named, why = self._named(committed, own)
         if named is not None:
@@ -343,7 +343,7 @@ class _Reading:
             found["in_no_commit"] = _by_hash(named.in_no_commit, _ADDRESSES)
         if names is not None and names.taken is not None:
             found["names"] = _by_hash(names.taken, _NAMES)
-        return Rules(
+        return KeptRules(
             holds,
             held_branches=staged_names.held_branches(holds),
             not_named=why,
@@ -521,7 +521,7 @@ class _Met:
 
 
 def _meet(
-    rules: Rules, known: Any, linked_at: datetime, bucket: Mapping[str, pa.Table]
+    rules: KeptRules, known: Any, linked_at: datetime, bucket: Mapping[str, pa.Table]
 ) -> Sent[_Met]:
     """Compare the objects of a plan with what may refer to them.
 

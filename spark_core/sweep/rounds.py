@@ -38,8 +38,8 @@ from spark_core.sweep.delete_batches import (
     BATCH_ROWS,
     LOT_ROWS,
     REQUESTS_AT_ONCE,
+    DeletionOrders,
     Dispose,
-    Orders,
     Tally,
     run_task,
 )
@@ -103,7 +103,7 @@ ReadReferences: TypeAlias = Callable[
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The input of a sweep.
 
     Attributes:
@@ -140,7 +140,7 @@ class Swept:
 
 def delete_in_rounds(
     run: Run,
-    plan: Plan,
+    plan: SweepPlan,
     journal: Journal,
     lease: Lease,
     tell: OnProgress,
@@ -201,7 +201,7 @@ class _Rounds:
     def __init__(
         self,
         run: Run,
-        plan: Plan,
+        plan: SweepPlan,
         journal: Journal,
         lease: Lease,
         *,
@@ -259,7 +259,7 @@ class _Rounds:
         """Let tasks delete until the time is over; count what they did."""
         run, lease, spread = self._run, self._lease, self._spread
         until, lost_until = run.now() + time_left, lease.sent_until
-        orders = Orders(
+        orders = DeletionOrders(
             journal=self._journal,
             limits=self._plan.limits,
             deadline=Deadline.after(time_left, run.store),
@@ -354,7 +354,7 @@ def _round(
     run: Run,
     sources: Mapping[str, AnySource],
     kept: Kept,
-    orders: Orders,
+    orders: DeletionOrders,
     tasks: int,
     *,
     is_here: bool,
@@ -400,13 +400,13 @@ def _left(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
     )
 
 
-def _delete(orders: Orders, kept: Kept, number: int, rows: pa.Table) -> Tally:
+def _delete(orders: DeletionOrders, kept: Kept, number: int, rows: pa.Table) -> Tally:
     rows = rows.sort_by([("slice", "ascending"), ("address", "ascending")])
     rows = rows.append_column("why", kept.why(numbers_of(rows["address_hash"])))
     return run_task(orders, number, rows.select(_OF_A_TASK))
 
 
-def _side_by_side(tasks: Mapping[int, pa.Table], orders: Orders, kept: Kept) -> list[Tally]:
+def _side_by_side(tasks: Mapping[int, pa.Table], orders: DeletionOrders, kept: Kept) -> list[Tally]:
     """Delete the objects of all tasks on threads; if one fails, the others send nothing more."""
     ended = Event()
     stoppable = replace(orders, is_ended=ended.is_set)

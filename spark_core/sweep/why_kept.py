@@ -70,7 +70,7 @@ NOTHING = Kept(np.empty(0, np.int64), pa.array([], pa.string()))
 
 
 @dataclass(frozen=True)
-class Rules:
+class KeptRules:
     """What counts for all objects.
 
     Attributes:
@@ -88,7 +88,7 @@ class Rules:
     may_be_staged: bool = False
 
 
-def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: Rules) -> pa.StringArray:
+def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: KeptRules) -> pa.StringArray:
     """Say why each object must stay.
 
     Commits reach what goes by a retention policy, so they decide nothing there; but what goes
@@ -150,7 +150,7 @@ def _numbers(column: pa.BooleanArray) -> Any:
 
 
 def _are_taken(
-    hashes: pa.Int64Array, addresses: pa.StringArray, now: Mapping[str, pa.Table], rules: Rules
+    hashes: pa.Int64Array, addresses: pa.StringArray, now: Mapping[str, pa.Table], rules: KeptRules
 ) -> pa.BooleanArray:
     """Say which objects go although they are staged: in no commit, and due under each name.
 
@@ -168,7 +168,7 @@ def _are_taken(
     return pc.and_(is_named, _are_in(addresses, now["in_no_commit"]))
 
 
-def _held_staged(addresses: pa.StringArray, names: pa.Table, rules: Rules) -> pa.StringArray:
+def _held_staged(addresses: pa.StringArray, names: pa.Table, rules: KeptRules) -> pa.StringArray:
     """Return the first hold, in words, on a branch or a path where an object is staged."""
     names = names.combine_chunks()
     branch, path = (_of(names, name) for name in ("branch", "path"))

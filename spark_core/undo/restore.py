@@ -36,7 +36,7 @@ from spark_core.errors import (
 )
 from spark_core.lock import lease
 from spark_core.phases import phase, restoring
-from spark_core.recorded_work import Objects, Orders, Tally, Task
+from spark_core.recorded_work import Objects, RecordedTask, Tally, TaskOrders
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal, JournalPart
@@ -181,7 +181,7 @@ def _bring_back_all(
         # Before the first object is back: what a mark knows of them is wrong from then on.
         run.store.put(lakegc_keys.restored_key(began), b"")
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
-    orders = Orders(run.store, work, RESTORATIONS, folder)
+    orders = TaskOrders(run.store, work, RESTORATIONS, folder)
     objects, parts, idle = deleted.objects(run, wanted), list[Part](), 0
     try:
         while True:
@@ -235,7 +235,7 @@ class _BringingBack:
     threads: int
     dry_run: bool
 
-    def __call__(self, task: Task, batches: Batches) -> Batches:
+    def __call__(self, task: RecordedTask, batches: Batches) -> Batches:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-restore") as pool:
             for batch in batches:
                 for begin in range(0, batch.num_rows, _AT_ONCE):
@@ -255,7 +255,7 @@ class _BringingBack:
                         if answered:
                             yield self._as_batch(answered)
 
-    def _one(self, task: Task, row: dict[str, Any]) -> UndeleteOutcome | None:
+    def _one(self, task: RecordedTask, row: dict[str, Any]) -> UndeleteOutcome | None:
         if task.gate.passed:
             return None
         address, size_bytes = row["address"], row["size_bytes"]

@@ -19,7 +19,7 @@ from spark_core import holds, lakegc_keys, recorded_work, schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.lock.lease import Lease
-from spark_core.recorded_work import Objects, Orders, Tally, Task
+from spark_core.recorded_work import Objects, RecordedTask, Tally, TaskOrders
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
@@ -166,7 +166,7 @@ class _Purge:
 
     def _recorded(self, work: recorded_work.Work, until: datetime | None) -> Tally:
         held = None if until is None else self.held
-        orders = Orders(self.run.store, work, schemas.PURGED, self.where)
+        orders = TaskOrders(self.run.store, work, schemas.PURGED, self.where)
         schema = pa.schema([ADDRESS_HASH, *OVER])
         over = self.over.through(schema, with_address_hash)
         objects = Objects({"over": over}, {}, _over, OVER, ("run", "address"))
@@ -207,6 +207,6 @@ class _Noting:
 
     outcome: str
 
-    def __call__(self, task: Task, batches: Batches) -> Batches:
+    def __call__(self, task: RecordedTask, batches: Batches) -> Batches:
         for batch in batches:
             yield rows_of([(row, self.outcome) for row in batch.to_pylist()], task.gate.now())

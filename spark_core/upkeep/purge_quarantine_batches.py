@@ -19,7 +19,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.holds import Holds
-from spark_core.recorded_work import Gate, Task
+from spark_core.recorded_work import Gate, RecordedTask
 from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Pace
@@ -76,7 +76,7 @@ class Purging:
     deletes_per_second: float | None
     needed: Any
 
-    def __call__(self, task: Task, batches: Batches) -> Batches:
+    def __call__(self, task: RecordedTask, batches: Batches) -> Batches:
         """Delete the objects of one task; yield columns of `schemas.PURGED`."""
         pacer = None
         if self.deletes_per_second is not None:
@@ -88,7 +88,7 @@ class Purging:
 
 
 @dataclass
-class _Pace(Pace):
+class _PurgePace(Pace):
     """Called before each request that deletes.
 
     A store's client also calls it before it sends a request again, which may be minutes later.
@@ -192,7 +192,7 @@ class _Deleting:
             [row["key"] for row in rows],
             dict[str, str](),
             None,
-            _Pace(self.gate, self.pacer),
+            _PurgePace(self.gate, self.pacer),
         )
         try:
             outcomes = {answer.key: answer.outcome for answer in self.store.delete(keys, pace=pace)}

@@ -68,7 +68,7 @@ def _is_due(run: Run, key: RunKey) -> bool:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _QuarantinePart:
     """A part of a run's folder.
 
     Attributes:
@@ -119,25 +119,27 @@ def _moved(run: Run, key: RunKey) -> int:
     return report.rows if moved is None else moved
 
 
-def _places(run: Run, due: Sequence[RunKey]) -> list[_Place]:
+def _places(run: Run, due: Sequence[RunKey]) -> list[_QuarantinePart]:
     """Name the quarantine folders whose days are over: slices of each run, and what is beside."""
-    places: list[_Place] = []
+    places: list[_QuarantinePart] = []
     for key in due:
         where, text = lakegc_keys.in_quarantine(key), str(key)
         reported = _second(
             run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified
         )
         places += [
-            _Place(text, reported, prefix) for prefix in run.store.children(f"{where}data/")[0]
+            _QuarantinePart(text, reported, prefix)
+            for prefix in run.store.children(f"{where}data/")[0]
         ]
         places += [
-            _Place(text, reported, level, is_level=True) for level in (where, f"{where}data/")
+            _QuarantinePart(text, reported, level, is_level=True)
+            for level in (where, f"{where}data/")
         ]
     return places
 
 
 def _list_many(
-    store: ObjectStore, threads: int, places: Sequence[_Place], figures: Counter[str]
+    store: ObjectStore, threads: int, places: Sequence[_QuarantinePart], figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
     # A list, because threads add to it at once.
     strangers: list[int] = []
@@ -146,7 +148,7 @@ def _list_many(
 
 
 def _list(
-    store: ObjectStore, count_strangers: Callable[[int], object], place: _Place
+    store: ObjectStore, count_strangers: Callable[[int], object], place: _QuarantinePart
 ) -> Iterator[pa.RecordBatch]:
     where = lakegc_keys.in_quarantine(place.run)
     for batch in _level(store, where, place) if place.is_level else store.list(place.prefix):
@@ -174,7 +176,7 @@ def _list(
         )
 
 
-def _level(store: ObjectStore, where: str, place: _Place) -> Iterator[pa.RecordBatch]:
+def _level(store: ObjectStore, where: str, place: _QuarantinePart) -> Iterator[pa.RecordBatch]:
     folders, direct = store.children(place.prefix)
     yield from direct.to_batches()
     if place.prefix == where:

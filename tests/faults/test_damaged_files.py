@@ -18,7 +18,7 @@ from spark_core.errors import CorruptTableError
 from spark_core.holds import Hold
 from spark_core.lakefs import read_retained, read_uncommitted
 from spark_core.lock import lease_log
-from spark_core.lock.lease_log import Owner, Record
+from spark_core.lock.lease_log import LeaseRecord, Owner
 from spark_core.model import RetentionRules
 from spark_core.records import reading, tables
 from spark_core.records.journal import Journal
@@ -338,8 +338,8 @@ def _leases(bench: Bench) -> list[Subject]:
     run = bench.run()
     owner = Owner.here(run, "sweep")
     records = [
-        Record(1, 0, "held", owner, NOW, NOW, NOW),
-        Record(1, 1, "taken", owner, NOW, NOW, NOW, taken_by=owner, earlier_until=NOW),
+        LeaseRecord(1, 0, "held", owner, NOW, NOW, NOW),
+        LeaseRecord(1, 1, "taken", owner, NOW, NOW, NOW, taken_by=owner, earlier_until=NOW),
     ]
     subjects = []
     for record in records:
@@ -348,7 +348,7 @@ def _leases(bench: Bench) -> list[Subject]:
             stored(
                 run.store,
                 record.key,
-                lambda record=record: lease_log.Record.from_json(
+                lambda record=record: lease_log.LeaseRecord.from_json(
                     run.store.read(record.key), name=record.key
                 ),
             )

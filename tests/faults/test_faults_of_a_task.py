@@ -16,7 +16,7 @@ from spark_core.errors import LakegcError
 from spark_core.records.journal import Journal
 from spark_core.sweep import outcomes, recheck
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import Orders, run_task
+from spark_core.sweep.delete_batches import DeletionOrders, run_task
 from tests.support.faults import STORE_KINDS, Faults, FaultyS3Store, FaultyStore
 from tests.support.killing import Killed
 from tests.support.moto_s3 import moto_s3
@@ -57,7 +57,7 @@ class Task:
         ]
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
         limits = any_name(self.modified + timedelta(days=1), flat=True)
-        orders = Orders(
+        orders = DeletionOrders(
             self.journal,
             limits,
             deadline,

@@ -17,9 +17,9 @@ from spark_core.model import RunKey
 from spark_core.records.journal import Journal
 from spark_core.run import Run
 from spark_core.storage import StoreOptions
-from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.deletion import KeyAnswer, delete_in_batches
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import Orders, run_task
+from spark_core.sweep.delete_batches import DeletionOrders, run_task
 from spark_core.upkeep import prune_own_tables
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
@@ -28,7 +28,7 @@ from tests.support.written_run import NOW, OLD, any_name, written_run
 
 
 def test_15_deletions_that_failed_were_counted_as_deleted() -> None:
-    denied = Answer("refused", "AccessDenied")
+    denied = KeyAnswer("refused", "AccessDenied")
     outcomes = delete_in_batches(
         ["data/s/a", "data/s/b"], lambda _: {"data/s/a": denied}, StoreOptions(), size=1000
     )
@@ -73,7 +73,7 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
     store = KillingStore(run.namespace, run.store.options)
     journal = Journal(store, str(run.key), "5" * 64)
     deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
-    orders = Orders(journal, any_name(run.cutoff, flat=False), deadline, "00", 1)
+    orders = DeletionOrders(journal, any_name(run.cutoff, flat=False), deadline, "00", 1)
     store.put("data/s/a", b"1234")
     columns = {
         "address": ["data/s/a"],

@@ -376,7 +376,7 @@ class TestTheStore:
         passing_mark(run)
         verdict.conclude(run)
         unasked = replace(run, options=replace(run.options, quarantine=None))
-        with pytest.raises(UnsafePlanError, match="first sweep of kept.*versioning of bucket kept"):
+        with pytest.raises(UnsafePlanError, match=r"first sweep of kept.*versioning of bucket"):
             sweep.sweep(unasked)
         with pytest.raises(PermissionDeniedError) as refusal:
             sweep.sweep(run)

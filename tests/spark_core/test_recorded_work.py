@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core import recorded_work
-from spark_core.recorded_work import Objects, Orders, Tally
+from spark_core.recorded_work import Objects, Tally, TaskOrders
 from spark_core.schemas import PURGED
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
@@ -67,7 +67,7 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
 
     monkeypatch.setattr(recorded_work, "_by_tasks", work)
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 19)
-    orders = Orders(run.store, work=None, schema=PURGED, record=None)
+    orders = TaskOrders(run.store, work=None, schema=PURGED, record=None)
     sources = {"objects": source_of(pa.table({"number": pa.array(range(20))}), NUMBERS)}
     objects = Objects(sources, {}, tell=None, schema=NUMBERS, on=("address",))
     assert recorded_work.work_on(told, objects, [], orders, held=held) is tally
@@ -114,7 +114,9 @@ def test_rows_that_name_objects_and_do_not_come_are_told_after_what_was_done(tmp
     source = source_of(_bucket(["data/s/a", "data/s/b"])["objects"], NUMBERED)
     losing = replace(source, read=lambda task: iter(task.slice(1).to_batches()))
     objects = Objects({"objects": losing}, {}, _told, NAMED, ("address",))
-    tally = recorded_work.work_on(run, objects, [], Orders(run.store, _done, OUTCOMES, "record/"))
+    tally = recorded_work.work_on(
+        run, objects, [], TaskOrders(run.store, _done, OUTCOMES, "record/")
+    )
     assert (tally.objects, tally.found, len(tally.parts)) == ({"done": 1}, 1, 1)
     assert "1 of 2 came; what was done is written down" in str(tally.problem)
 

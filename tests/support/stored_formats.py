@@ -35,7 +35,7 @@ PLAN = "5" * 64
 INSTANCE = "repo created 2026-01-01T00:00:00+00:00 in local://repo"
 
 OWNER = lease_log.Owner("a" * 32, str(RUN), "repo", "sweep", "gone", 7)
-LEASE = lease_log.Record(3, 0, "held", OWNER, AT, AT, AT + timedelta(minutes=5))
+LEASE = lease_log.LeaseRecord(3, 0, "held", OWNER, AT, AT, AT + timedelta(minutes=5))
 HOLD = holds.Hold("audit", "prefix", "data/s1/", None, "ann", AT, "an audit")
 CONFIRMED = confirmation.Confirmation(
     "repo", str(RUN), "a_check", "6" * 64, "what was found", "ann@host", AT
@@ -218,9 +218,9 @@ class Kind:
 
 KINDS = {
     "lease": Kind(
-        lease_log.Record,
+        lease_log.LeaseRecord,
         LEASE.to_json,
-        lambda data: lease_log.Record.from_json(data, name=LEASE.key),
+        lambda data: lease_log.LeaseRecord.from_json(data, name=LEASE.key),
         LEASE,
     ),
     "hold": Kind(
@@ -295,7 +295,7 @@ KINDS = {
         lambda data: Manifest.from_json(data, name="_manifest.json"),
         MANIFEST,
     ),
-    "journal": Kind(journal.Plan, _journal, _bound, True),
+    "journal": Kind(journal.JournalPlan, _journal, _bound, True),
     "saved": Kind(
         saved.Saved,
         SAVED.to_json,

@@ -17,7 +17,7 @@ from spark_core.plain_text import counted
 from spark_core.policies.branches.hooks import HookFile
 from spark_core.policies.branches.server_patterns import protects
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy, first_match
-from spark_core.policies.sightings import Seen
+from spark_core.policies.sightings import BranchSightings
 
 # Names of the holds that deletions make; they keep objects, and no branch.
 UNDO_HOLD = "undo-branch-"
@@ -112,7 +112,7 @@ class Dates:
 
     head: Commit
     stored: datetime | None
-    seen: Seen
+    seen: BranchSightings
 
 
 def by_dates(policy: LifecyclePolicy, dates: Dates, terms: Terms) -> Step:

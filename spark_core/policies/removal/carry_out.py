@@ -22,7 +22,7 @@ from spark_core.holds import Holds
 from spark_core.lakefs import LoggedCommit, WriteRefusedError
 from spark_core.model import Commit
 from spark_core.policies.removal import look, work_branch
-from spark_core.policies.removal.look import Found, Look, lots, read_line
+from spark_core.policies.removal.look import Look, NamedByRule, lots, read_line
 from spark_core.policies.removal.promise import Promise, Removed, Taking, promise
 from spark_core.policies.removal.record import Outcome, Planned, State
 from spark_core.policies.removal.rules import RemovalRule
@@ -53,7 +53,7 @@ class StoppedError(RefusedError):
 
 
 @dataclass(frozen=True)
-class Orders:
+class RemovalOrders:
     """What the rules of one removal have in common.
 
     Attributes:
@@ -74,7 +74,7 @@ class Orders:
 
 
 @dataclass
-class Work:
+class RuleWork:
     """The work of one rule; it grows while it is done.
 
     Attributes:
@@ -90,11 +90,11 @@ class Work:
         notes: What else is to be said, in sentences.
     """
 
-    orders: Orders
+    orders: RemovalOrders
     rule: RemovalRule
     planned: Planned
-    found: Found = field(default_factory=Found)
-    staged: Found = field(default_factory=Found)
+    found: NamedByRule = field(default_factory=NamedByRule)
+    staged: NamedByRule = field(default_factory=NamedByRule)
     work_commit: str | None = None
     merge_id: str | None = None
     merge: Commit | None = None
@@ -169,7 +169,7 @@ class Work:
 
     def _reset(self) -> None:
         resets = self.orders.changes and self.orders.resets
-        found = self.staged if resets or not self.orders.changes else Found()
+        found = self.staged if resets or not self.orders.changes else NamedByRule()
         StagedLook(self.orders.run, self.rule, self.orders.holds, found).go(resets=resets)
         if found is not self.staged and found.entries:
             self.notes.append(

@@ -40,7 +40,7 @@ _Item = TypeVar("_Item")
 
 
 @dataclass
-class Found:
+class NamedByRule:
     """What a rule names; it grows while the entries are listed.
 
     Attributes:
@@ -102,7 +102,7 @@ class Look:
     """
 
     def __init__(
-        self, run: Run, rule: RemovalRule, line: Sequence[Commit], holds: Holds, found: Found
+        self, run: Run, rule: RemovalRule, line: Sequence[Commit], holds: Holds, found: NamedByRule
     ) -> None:
         if rule.committed is None:
             raise ValueError(f"{rule.words} names no committed entries")

@@ -68,7 +68,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweptSince:
     """A sweep since a merge.
 
     Attributes:
@@ -105,7 +105,7 @@ def earliest(removed: Removed, taking: Taking) -> Promise:
     return min(ends, key=_end)
 
 
-def promise(removed: Removed, now: Taking, sweeps: Iterable[Swept] = ()) -> Promise:
+def promise(removed: Removed, now: Taking, sweeps: Iterable[SweptSince] = ()) -> Promise:
     """Return the earliest end by the rules of now, and by those of each sweep that could take them.
 
     A sweep whose rules still kept the objects when it was marked took none of them, whatever later
@@ -146,7 +146,7 @@ def taking_now(run: Run) -> Taking:
     return Taking(run.server.retention_rules(run.repository.id), _expiring(policy))
 
 
-def sweeps_since(run: Run, since: datetime) -> tuple[Swept, ...]:
+def sweeps_since(run: Run, since: datetime) -> tuple[SweptSince, ...]:
     """Read what the sweeps of marks after an instant went by, the newest first.
 
     It costs two requests for each thousand sweeps, and two or three for each one since.
@@ -159,7 +159,7 @@ def sweeps_since(run: Run, since: datetime) -> tuple[Swept, ...]:
     return tuple(_swept(run, key) for key in sorted(swept, reverse=True) if key.instant > since)
 
 
-def _swept(run: Run, key: RunKey) -> Swept:
+def _swept(run: Run, key: RunKey) -> SweptSince:
     try:
         commits = load_table(run.store, tables.RETAINED_COMMITS, key).manifest
         found = CommitsFigures.of(commits).rules
@@ -168,9 +168,9 @@ def _swept(run: Run, key: RunKey) -> Swept:
             if found is None
             else RetentionRules(found.default_retention_days, dict(found.branches))
         )
-        return Swept(key, commits.reading_ended, Taking(rules, _policy_of(run, key)))
+        return SweptSince(key, commits.reading_ended, Taking(rules, _policy_of(run, key)))
     except _UNREADABLE:
-        return Swept(key, key.instant, None)
+        return SweptSince(key, key.instant, None)
 
 
 def _policy_of(run: Run, key: RunKey) -> tuple[tuple[int, Rule], ...]:

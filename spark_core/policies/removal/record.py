@@ -193,7 +193,7 @@ class WorkBranch(Document):
 
 
 @dataclass(frozen=True)
-class Record:
+class RemovalRecord:
     """Everything that is stored of a removal.
 
     Attributes:
@@ -260,7 +260,7 @@ def branch_that_stands(store: ObjectStore, key: RunKey, name: str) -> WorkBranch
     return _read(store, WorkBranch, _of_branch(key, name))
 
 
-def load(run: Run, key: RunKey) -> Record:
+def load(run: Run, key: RunKey) -> RemovalRecord:
     """Read the record of a removal.
 
     Raises:
@@ -293,7 +293,7 @@ def load(run: Run, key: RunKey) -> Record:
             outcomes[planned.rule] = outcome
         if reverted is not None:
             undone[planned.rule] = reverted
-    return Record(begun, outcomes, undone)
+    return RemovalRecord(begun, outcomes, undone)
 
 
 def known(store: ObjectStore) -> list[RunKey]:

@@ -14,8 +14,8 @@ from spark_core.phases import phase
 from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Policy
 from spark_core.policies.removal import record, work_branch
-from spark_core.policies.removal.carry_out import Orders, Work
-from spark_core.policies.removal.look import Found
+from spark_core.policies.removal.carry_out import RemovalOrders, RuleWork
+from spark_core.policies.removal.look import NamedByRule
 from spark_core.policies.removal.promise import taking_now
 from spark_core.policies.removal.record import Begun, Outcome, Planned
 from spark_core.policies.removal.rules import RemovalRule, removal_rules
@@ -35,8 +35,8 @@ class Named:
     """
 
     outcome: Outcome
-    found: Found
-    staged: Found
+    found: NamedByRule
+    staged: NamedByRule
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ def _rules_of(run: Run) -> tuple[Version, tuple[RemovalRule, ...]]:
     return version, rules
 
 
-def _orders(run: Run, policy_digest: str, *, changes: bool, resets: bool) -> Orders:
-    return Orders(
+def _orders(run: Run, policy_digest: str, *, changes: bool, resets: bool) -> RemovalOrders:
+    return RemovalOrders(
         run=run,
         holds=holds.load(run.store),
         policy_digest=policy_digest,
@@ -192,7 +192,7 @@ def _begun(run: Run, version: Version, who: str, planned: Mapping[int, Planned])
 
 
 def _carried_out(
-    orders: Orders, rules: Sequence[RemovalRule], planned: Mapping[int, Planned]
+    orders: RemovalOrders, rules: Sequence[RemovalRule], planned: Mapping[int, Planned]
 ) -> tuple[Named, ...]:
     of_branch: dict[str, list[RemovalRule]] = {}
     for rule in rules:
@@ -200,7 +200,7 @@ def _carried_out(
 
     def ask(branch: str) -> Iterator[Named]:
         for rule in of_branch[branch]:
-            work = Work(orders, rule, planned[rule.number])
+            work = RuleWork(orders, rule, planned[rule.number])
             outcome = work.carry_out()
             if orders.changes:
                 record.conclude(orders.run, outcome)

@@ -15,7 +15,7 @@ from spark_core.errors import NotFoundError
 from spark_core.holds import Holds
 from spark_core.lakefs import DatedEntry
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.policies.removal.look import Found, held, lots
+from spark_core.policies.removal.look import NamedByRule, held, lots
 from spark_core.policies.removal.rules import RemovalRule, is_old, old_enough
 from spark_core.run import Run
 
@@ -24,7 +24,7 @@ _UNREADABLE = "\ufffd"
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _StagedAnswer:
     """One staged path: the entry if it is old enough, else why it stays."""
 
     entry: DatedEntry | None
@@ -41,7 +41,7 @@ class StagedLook:
         found: Counts what is found; also what was reset before an error.
     """
 
-    def __init__(self, run: Run, rule: RemovalRule, holds: Holds, found: Found) -> None:
+    def __init__(self, run: Run, rule: RemovalRule, holds: Holds, found: NamedByRule) -> None:
         if rule.staged is None:
             raise ValueError(f"{rule.words} names no staged entries")
         self._run = run
@@ -60,7 +60,7 @@ class StagedLook:
             WriteRefusedError: If a branch protection rule refuses.
         """
 
-        def ask(path: str) -> Iterator[_Answer]:
+        def ask(path: str) -> Iterator[_StagedAnswer]:
             answer = self._ask(path)
             if resets and answer.entry is not None:
                 self._run.server.writes.reset_entry(
@@ -80,25 +80,25 @@ class StagedLook:
                 else:
                     self._found.add([answer.entry])
 
-    def _ask(self, path: str) -> _Answer:
+    def _ask(self, path: str) -> _StagedAnswer:
         """Look at one staged path."""
         if _UNREADABLE in path:
-            return _Answer(None, "unnamed")
+            return _StagedAnswer(None, "unnamed")
         listed = self._run.server.entries_under(
             self._run.repository.id, self._rule.branch, path, first_page=1
         )
         entry = next(listed, None)
         if entry is None or entry.path != path or not is_old(entry.modified, self._old):
-            return _Answer(None, "young")
+            return _StagedAnswer(None, "young")
         if held(self._run, self._holds, [entry])[0]:
-            return _Answer(None, "held")
+            return _StagedAnswer(None, "held")
         try:
             written = self._written(entry)
         except NotFoundError:
-            return _Answer(None, "missing")
+            return _StagedAnswer(None, "missing")
         if written is not None and not is_old(written, self._old):
-            return _Answer(None, "young")
-        return _Answer(entry)
+            return _StagedAnswer(None, "young")
+        return _StagedAnswer(entry)
 
     def _written(self, entry: DatedEntry) -> datetime | None:
         """Return the date of an entry's object in the store; None if it lies outside."""

@@ -40,7 +40,7 @@ from spark_core.policies.removal.promise import (
     sweeps_since,
     taking_now,
 )
-from spark_core.policies.removal.record import Planned, Record, Undone
+from spark_core.policies.removal.record import Planned, RemovalRecord, Undone
 from spark_core.run import Run
 
 State = Literal[
@@ -122,7 +122,7 @@ class _Undoing:
     """One rule of a removal while it is undone."""
 
     run: Run
-    kept: Record
+    kept: RemovalRecord
     planned: Planned
     taking: Taking
     who: str

@@ -21,7 +21,7 @@ _DENSE = 4
 
 
 @dataclass(frozen=True)
-class Plan:
+class AskingPlan:
     """The chosen way of asking.
 
     Attributes:
@@ -39,7 +39,7 @@ class Plan:
 
 def cheapest(
     suspects: Suspects, entries: Sequence[int], *, dishonest: int, staged: int, left: int
-) -> Plan:
+) -> AskingPlan:
     """Choose for each branch between its paths and all its entries.
 
     If not everything fits the calls, branches are listed in their order, the oldest first.
@@ -64,7 +64,7 @@ def cheapest(
     # Single paths do not do for a branch of which not all questions are held.
     whole = max(dishonest, pc.max(suspects.unheld["branches"]).as_py() or 0)
     if not whole and sum(of_branch) <= min(PAGE, left):
-        return Plan([], sum(of_branch), sum(of_branch), fits=True)
+        return AskingPlan([], sum(of_branch), sum(of_branch), fits=True)
     pages = [count // PAGE + 1 for count in entries]
     dense = [
         number
@@ -80,7 +80,7 @@ def cheapest(
     calls = sum(costs) + (staged // PAGE if is_paged else 0)
     of_paths = sum(costs[dishonest:])
     if calls <= left:
-        return Plan(dense, calls, of_paths, fits=True)
+        return AskingPlan(dense, calls, of_paths, fits=True)
     first = min(left, suspects.for_all * len(entries))
     affordable = bisect_right(list(accumulate(pages[:dishonest])), left - first)
-    return Plan(list(range(affordable)), calls, of_paths, fits=False)
+    return AskingPlan(list(range(affordable)), calls, of_paths, fits=False)

@@ -20,12 +20,12 @@ from spark_core.lakefs import CallBudget
 from spark_core.records.figures import TwinFigures
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.heads import Heads
-from spark_core.references.sizes import STATED, HeadEntries, Seen
+from spark_core.references.sizes import STATED, HeadEntries, SeenInStore
 from spark_core.references.twins.answers import READ_BY_BRANCH, Answers
 from spark_core.references.twins.asking import SHOWN, Asking, contents_of
 from spark_core.references.twins.candidates import Candidates, chosen
 from spark_core.references.twins.evidence import Evidence
-from spark_core.references.twins.plan import Plan, cheapest
+from spark_core.references.twins.plan import AskingPlan, cheapest
 from spark_core.references.twins.suspects import (
     ANY,
     DISHONEST,
@@ -249,7 +249,7 @@ class _Search:
         if self.candidates.branches or self.heads.any_outside or len(self.heads.absent):
             self.suspects = self._suspects(self.evidence)
 
-    def _seen(self) -> Seen | None:
+    def _seen(self) -> SeenInStore | None:
         """Look for the objects of heads' entries that only the index has; None for a clean mark.
 
         An entry without an object may hide anything, and one whose object nobody saw clears nobody,
@@ -276,7 +276,7 @@ class _Search:
         branches = len(self.asking.branches)
         return suspects_of(self.candidates, evidence, self.heads, branches=branches)
 
-    def _asks_for_contents(self, plan: Plan) -> bool:
+    def _asks_for_contents(self, plan: AskingPlan) -> bool:
         """Ask the store for the contents of candidates that suspect paths may hide.
 
         That is done only where it costs least. Returns whether it was done.
@@ -303,7 +303,7 @@ class _Search:
         self.suspects = self._suspects(self.evidence)
         return True
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> AskingPlan:
         most = max(self.suspects.entries, self.heads.least)
         plan = self._cheapest([most] * len(self.asking.branches))
         if plan.fits:
@@ -317,7 +317,7 @@ class _Search:
             ]
         )
 
-    def _cheapest(self, entries: Sequence[int]) -> Plan:
+    def _cheapest(self, entries: Sequence[int]) -> AskingPlan:
         return cheapest(
             self.suspects,
             entries,

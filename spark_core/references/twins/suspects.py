@@ -113,7 +113,7 @@ class Suspects:
 
 
 @dataclass(frozen=True)
-class _Orders:
+class _SuspectOrders:
     """What every kernel is told.
 
     Attributes:
@@ -130,7 +130,7 @@ class _Orders:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundQuestions:
     """Questions that a kernel found; as of `Suspects`, with the number of paths of each key."""
 
     questions: pa.Table
@@ -167,7 +167,7 @@ def suspects_of(
         "absent": source_of(pa.table([heads.absent], schema=HASHES), HASHES),
     }
     rows = sum(source.rows for source in sources.values())
-    orders = _Orders(
+    orders = _SuspectOrders(
         branches,
         max(1, rows // _ROWS_OF_A_NUMBER),
         candidates.any_dishonest,
@@ -195,7 +195,9 @@ def _entries(batches: Batches) -> Batches:
         )
 
 
-def _together(of_entries: Sequence[_Found], of_keys: Sequence[_Found]) -> Suspects:
+def _together(
+    of_entries: Sequence[_FoundQuestions], of_keys: Sequence[_FoundQuestions]
+) -> Suspects:
     """Sum up what kernels found, and keep the questions of the keys that cost least."""
     every = [*of_entries, *of_keys]
     reach: Counter[int] = Counter()
@@ -240,7 +242,7 @@ def _cheapest(questions: pa.Table) -> pa.Table:
     return ranked.slice(0, MOST_QUESTIONS).select(QUESTIONS.names)
 
 
-def _keyed(orders: _Orders, bucket: Mapping[str, pa.Table]) -> Sent[_Found]:
+def _keyed(orders: _SuspectOrders, bucket: Mapping[str, pa.Table]) -> Sent[_FoundQuestions]:
     """Give candidates and entries their keys; in each bucket is all that is known of an object.
 
     Returns:
@@ -322,7 +324,7 @@ def _without_paths(rows: pa.Table) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _whatever(orders: _Orders, bucket: Mapping[str, pa.Table]) -> _Found:
+def _whatever(orders: _SuspectOrders, bucket: Mapping[str, pa.Table]) -> _FoundQuestions:
     """Find the paths that hide anything, or anything dishonest."""
     entries = bucket["entries"]
     absent = sorted_once(numbers_of(bucket["absent"]["address_hash"]))
@@ -337,7 +339,7 @@ def _whatever(orders: _Orders, bucket: Mapping[str, pa.Table]) -> _Found:
     questions = pa.concat_tables(tables)
     paths = np.array([table.num_rows for table in tables], np.int64)
     keys = pa.table([[ANY, DISHONEST], [0, 0], [orders.branches] * 2, [True, True]], schema=KEYS)
-    return _Found(
+    return _FoundQuestions(
         questions.slice(0, MOST_QUESTIONS),
         keys.filter(pa.array(paths > 0)),
         paths[paths > 0],
@@ -373,7 +375,7 @@ def _asked(
     )
 
 
-def _questions(orders: _Orders, _number: int, rows: pa.Table) -> _Found:
+def _questions(orders: _SuspectOrders, _number: int, rows: pa.Table) -> _FoundQuestions:
     """Find the entries that share a key with a candidate; all rows of each key are here."""
     is_entry = rows["is_entry"]
     of_candidates, entries = rows.filter(pc.invert(is_entry)), rows.filter(is_entry)
@@ -415,7 +417,7 @@ def _questions(orders: _Orders, _number: int, rows: pa.Table) -> _Found:
     )
     costs = cost[place_among(numbers_of(questions["key"]), of)] if len(of) else cost
     by_reach, number = grouped(branches, (np.add, counts))
-    return _Found(
+    return _FoundQuestions(
         _cheapest(questions.set_column(5, QUESTIONS.field("cost"), pa.array(costs))),
         pa.table([np.full(len(of), SIZED, np.int32), of, most, is_any], schema=KEYS),
         paths,

@@ -27,7 +27,7 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Place:
+class AzurePlace:
     """Where a namespace lies.
 
     Attributes:
@@ -41,7 +41,7 @@ class Place:
     before: str
 
 
-def place_of(namespace: Namespace, options: StoreOptions) -> Place:
+def place_of(namespace: Namespace, options: StoreOptions) -> AzurePlace:
     """Find account and container of a namespace as the server does.
 
     The account is the host's first label, the container the path's first segment. Like the server,
@@ -63,7 +63,7 @@ def place_of(namespace: Namespace, options: StoreOptions) -> Place:
         )
     container, _, inner = namespace.path.partition("/")
     url, path_style = _endpoint(namespace, account, options)
-    return Place(Account(account, url, path_style), container, f"{inner}/" if inner else "")
+    return AzurePlace(Account(account, url, path_style), container, f"{inner}/" if inner else "")
 
 
 def _is_address(host: str) -> bool:

@@ -126,7 +126,7 @@ class _WithoutSignature(logging.Filter):
 _without_signature = _WithoutSignature()
 
 
-class Clients:
+class AzureClients:
     """The open clients of one account in one process.
 
     Attributes:
@@ -178,7 +178,7 @@ def signed_link(service: BlobServiceClient, blob: BlobClient, life: timedelta) -
 
 
 @lru_cache(maxsize=16)
-def open_clients(account: Account, options: StoreOptions, _process: int) -> Clients:
+def open_clients(account: Account, options: StoreOptions, _process: int) -> AzureClients:
     """Open the clients that all stores of an account share in this process.
 
     Raises:
@@ -190,7 +190,7 @@ def open_clients(account: Account, options: StoreOptions, _process: int) -> Clie
     elif not isinstance(credential, AzureNamedKeyCredential):
         credential = Identity(credential)
     try:
-        return Clients(account, credential, options)
+        return AzureClients(account, credential, options)
     except ValueError as error:
         problem = "tokens are only sent over TLS" if "HTTPS" in str(error) else "it is not taken"
     raise SettingsError(

@@ -12,7 +12,7 @@ from azure.storage.blob import StorageErrorCode
 
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
 from spark_core.storage import failures
-from spark_core.storage.deletion import Answer
+from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 
@@ -112,7 +112,7 @@ def is_passing(error: BaseException) -> bool:
     return failure.of_connection or (failure.status is not None and failure_of(error).passing)
 
 
-def deletion_answer(failure: AzureFailure, *, again: bool) -> Answer:
+def deletion_answer(failure: AzureFailure, *, again: bool) -> KeyAnswer:
     """Return the outcome of a deletion that was not confirmed.
 
     Args:
@@ -120,8 +120,8 @@ def deletion_answer(failure: AzureFailure, *, again: bool) -> Answer:
         again: Whether to ask again for a passing reason; not if the client has done so.
     """
     if failure.absent:
-        return Answer("already_gone")
-    return Answer(
+        return KeyAnswer("already_gone")
+    return KeyAnswer(
         "refused" if failure.refuses else "failed", str(failure), passing=again and failure.passing
     )
 

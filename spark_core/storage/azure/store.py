@@ -22,7 +22,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.azure.account import place_of
-from spark_core.storage.azure.clients import Clients, open_clients, signed_link
+from spark_core.storage.azure.clients import AzureClients, open_clients, signed_link
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.azure.credentials import carried, check_options
 from spark_core.storage.azure.errors import (
@@ -35,8 +35,8 @@ from spark_core.storage.azure.errors import (
 from spark_core.storage.azure.listing_pages import FOLDER, batch_answers, page_of, repeats
 from spark_core.storage.azure.undelete import find_deleted
 from spark_core.storage.contract import Pace, StoreOptions
-from spark_core.storage.deletion import Answer, one_by_one
-from spark_core.storage.failures import Words
+from spark_core.storage.deletion import KeyAnswer, one_by_one
+from spark_core.storage.failures import ClientWords
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
@@ -69,7 +69,7 @@ class _Taken(Exception):  # noqa: N818 - no error, but the way out of the client
 class _Opened(NamedTuple):
     """What is open in one process: the clients of the account and of the container."""
 
-    account: Clients
+    account: AzureClients
     container: ContainerClient
 
 
@@ -77,7 +77,7 @@ class AzureStore(RemoteStore[_Opened]):
     """A namespace in a container of an Azure storage account."""
 
     kind = "Azure"
-    words = Words(CLIENT_ERRORS, failure_of, explain)
+    words = ClientWords(CLIENT_ERRORS, failure_of, explain)
     # The service takes no more than 256.
     delete_batch_size = 256
     unsafe_names = _NOT_OF_AZURE
@@ -256,7 +256,7 @@ class AzureStore(RemoteStore[_Opened]):
             self.options.retry_timeout,
         )
 
-    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> Mapping[str, Answer]:
+    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> Mapping[str, KeyAnswer]:
         """Send one bulk request, snapshots included, or one for each key if the store knows none.
 
         The client itself repeats a bulk request that was throttled as a whole. A request that it
@@ -292,12 +292,12 @@ class AzureStore(RemoteStore[_Opened]):
         pace()
         return self._one_by_one(keys, pace)
 
-    def _one_by_one(self, keys: Sequence[str], pace: Pace) -> Mapping[str, Answer]:
+    def _one_by_one(self, keys: Sequence[str], pace: Pace) -> Mapping[str, KeyAnswer]:
         with paced(pace):
             return one_by_one(keys, self._delete_one, pace)
 
     @staticmethod
-    def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, Answer]:
+    def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, KeyAnswer]:
         """Read what the store answers for each key.
 
         A refusal that names no key holds for all keys without an answer of their own. A
@@ -306,25 +306,25 @@ class AzureStore(RemoteStore[_Opened]):
         found, whole = batch_answers(
             answer.body(), answer.headers.get("Content-Type", ""), len(keys)
         )
-        answers: dict[str, Answer] = {}
+        answers: dict[str, KeyAnswer] = {}
         for number, key in enumerate(keys):
             failure = found.get(number)
             if failure is not None and failure.status == _ANSWERED_BY_KEY:
-                answers[key] = Answer("deleted")
+                answers[key] = KeyAnswer("deleted")
             elif failure is not None:
                 answers[key] = deletion_answer(failure, again=True)
             elif whole is not None and not whole.absent:
                 answers[key] = deletion_answer(whole, again=True)
         return answers
 
-    def _delete_one(self, key: str) -> Answer:
+    def _delete_one(self, key: str) -> KeyAnswer:
         container = self._container
         self.requests["delete"] += 1
         try:
             container.delete_blob(self._before + key, delete_snapshots="include")
         except CLIENT_ERRORS as error:
             return deletion_answer(failure_of(error), again=False)
-        return Answer("deleted")
+        return KeyAnswer("deleted")
 
     def find_deleted(self, lost: Lost) -> BringBack:
         """Find a blob that soft delete or versions keep."""

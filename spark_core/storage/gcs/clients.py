@@ -47,7 +47,7 @@ _CONNECTIONS = 32
 
 
 @dataclass(frozen=True)
-class Clients:
+class GCSClients:
     """What is open in one process.
 
     Attributes:
@@ -97,7 +97,7 @@ def check_options(options: StoreOptions, root: str) -> None:
 
 
 @lru_cache(maxsize=16)
-def open_clients(options: StoreOptions, _process: int) -> Clients:
+def open_clients(options: StoreOptions, _process: int) -> GCSClients:
     """Open the clients that all stores of these options share in this process.
 
     A forked process must not share its parent's connections.
@@ -132,7 +132,7 @@ def open_clients(options: StoreOptions, _process: int) -> Clients:
         lambda bucket: open_reader(bucket, endpoint, credentials, options)
     )
     has_private_key = isinstance(credentials, service_account.Credentials)
-    return Clients(client, session, endpoint, readers, has_private_key)
+    return GCSClients(client, session, endpoint, readers, has_private_key)
 
 
 def _credentials(options: StoreOptions) -> Any:

@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 from spark_core.errors import PermissionDeniedError
 from spark_core.json_and_toml import read_json
 from spark_core.storage import failures
-from spark_core.storage.deletion import Answer
+from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 
@@ -136,19 +136,19 @@ def is_passing(error: BaseException) -> bool:
     )
 
 
-def deletion_answer(failure: GcsFailure) -> Answer:
+def deletion_answer(failure: GcsFailure) -> KeyAnswer:
     """Return what the answer to one key of a deletion means, for a success too."""
     if failure.status is not None and 200 <= failure.status < 300:
-        return Answer("deleted")
+        return KeyAnswer("deleted")
     if failure.status == 404:
-        return Answer("already_gone")
-    return Answer("refused" if failure.refuses else "failed", str(failure), failure.passing)
+        return KeyAnswer("already_gone")
+    return KeyAnswer("refused" if failure.refuses else "failed", str(failure), failure.passing)
 
 
-def unconfirmed(error: Exception) -> Answer:
+def unconfirmed(error: Exception) -> KeyAnswer:
     """Return what a failed deletion request means for each key; none is known to be gone."""
     failure = failure_of(error)
-    return Answer("refused" if failure.refuses else "failed", str(failure), is_passing(error))
+    return KeyAnswer("refused" if failure.refuses else "failed", str(failure), is_passing(error))
 
 
 def explain(error: Exception, failure: GcsFailure, action: str) -> Explanation:

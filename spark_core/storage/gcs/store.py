@@ -21,10 +21,10 @@ from spark_core.errors import IncompleteReadError, LakegcError, PermissionDenied
 from spark_core.json_and_toml import read_json
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Pace, StoreOptions
-from spark_core.storage.deletion import Answer
-from spark_core.storage.failures import Words
+from spark_core.storage.deletion import KeyAnswer
+from spark_core.storage.failures import ClientWords
 from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
-from spark_core.storage.gcs.clients import Clients, check_options, open_clients, patience
+from spark_core.storage.gcs.clients import GCSClients, check_options, open_clients, patience
 from spark_core.storage.gcs.copies import Bucket
 from spark_core.storage.gcs.credentials import carried
 from spark_core.storage.gcs.errors import (
@@ -61,11 +61,11 @@ _CHUNK_BYTES = 32 << 20
 _ASKED_OF_THE_OTHER = (401, 404, 405, 501)
 
 
-class GcsStore(OrderedRemoteStore[Clients]):
+class GcsStore(OrderedRemoteStore[GCSClients]):
     """A namespace in a GCS bucket."""
 
     kind, endpoint = "GCS", "gcs_endpoint"
-    words = Words(CLIENT_ERRORS, failure_of, explain)
+    words = ClientWords(CLIENT_ERRORS, failure_of, explain)
     delete_batch_size = MAX_PARTS
     tells_content = True
     lists_content = True
@@ -85,7 +85,7 @@ class GcsStore(OrderedRemoteStore[Clients]):
     def _carried(self) -> dict[str, Any]:
         return carried(self.options, os.environ)
 
-    def _open(self) -> Clients:
+    def _open(self) -> GCSClients:
         return open_clients(self.options, os.getpid())
 
     @property
@@ -265,7 +265,7 @@ class GcsStore(OrderedRemoteStore[Clients]):
         self,
         keys: Sequence[str],
         pace: Pace,  # noqa: ARG002 - one request
-    ) -> dict[str, Answer]:
+    ) -> dict[str, KeyAnswer]:
         """Send one batch; a 404 means that the object is gone only if the bucket exists.
 
         A key that was deleted by a request whose answer was lost is `already_gone` when asked for
@@ -282,7 +282,7 @@ class GcsStore(OrderedRemoteStore[Clients]):
             try:
                 self._confirm_bucket()
             except LakegcError:
-                unsure = Answer(
+                unsure = KeyAnswer(
                     "failed", "HTTP 404, and whether the bucket is there could not be told"
                 )
                 answers = {

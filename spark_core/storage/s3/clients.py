@@ -41,7 +41,7 @@ _CREDENTIALS_LIFE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
-class Clients:
+class S3Clients:
     """The open clients of one process.
 
     Attributes:
@@ -75,7 +75,7 @@ def check_options(options: StoreOptions, root: str) -> None:
             url_of(endpoint, name, root, options)
 
 
-def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clients:
+def open_clients(bucket: str, options: StoreOptions, region: str | None) -> S3Clients:
     """Open both clients; ask the bucket for its region if none is known.
 
     Args:
@@ -97,7 +97,7 @@ def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clie
     region = region or options.s3_region or _region_of(bucket, session, options)
     boto = _boto(options, region, os.getpid())
     objects = _obstore(bucket, session, options, boto.meta.endpoint_url, region)
-    return Clients(boto, _boto(options, region, os.getpid(), repeats=False), objects, region)
+    return S3Clients(boto, _boto(options, region, os.getpid(), repeats=False), objects, region)
 
 
 @lru_cache(maxsize=16)

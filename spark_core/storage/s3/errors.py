@@ -18,7 +18,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, UnauthenticatedErr
 
 from spark_core.errors import PermissionDeniedError, SettingsError
 from spark_core.storage import failures
-from spark_core.storage.deletion import Answer
+from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
 
 # The errors that both clients raise; obstore adds built-in errors of its own.
@@ -144,13 +144,13 @@ def is_passing(error: Exception, failure: S3Failure) -> bool:
     return failure.code in _PASSING or failure.status == 429 or (failure.status or 0) >= 500
 
 
-def deletion_answer(code: str) -> Answer:
+def deletion_answer(code: str) -> KeyAnswer:
     """Return what an error of one key in the answer to a bulk deletion means."""
     if code in _GONE:
-        return Answer("already_gone")
+        return KeyAnswer("already_gone")
     if code in _REFUSED or code in _KEYS_REFUSED:
-        return Answer("refused", code)
-    return Answer("failed", code, passing=code in _PASSING)
+        return KeyAnswer("refused", code)
+    return KeyAnswer("failed", code, passing=code in _PASSING)
 
 
 def explain(error: Exception, failure: S3Failure, action: str) -> Explanation:

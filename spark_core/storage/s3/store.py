@@ -17,13 +17,13 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import DeleteOutcome, Pace, StoreOptions
-from spark_core.storage.deletion import Answer
-from spark_core.storage.failures import Explanation, Words
+from spark_core.storage.deletion import KeyAnswer
+from spark_core.storage.failures import ClientWords, Explanation
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.remote import OrderedRemoteStore, RemoteStore
 from spark_core.storage.s3.clients import (
-    Clients,
+    S3Clients,
     bucket_region,
     check_options,
     open_clients,
@@ -48,11 +48,11 @@ _CHUNK_BYTES = 8 << 20
 _MOVED, _BAD_REQUEST = 301, 400
 
 
-class Requests(RemoteStore[Clients]):
+class Requests(RemoteStore[S3Clients]):
     """What is asked of a bucket of either kind."""
 
     kind = "S3"
-    words = Words(CLIENT_ERRORS, failure_of, explain)
+    words = ClientWords(CLIENT_ERRORS, failure_of, explain)
     delete_permission = "s3:DeleteObject"
     delete_request = "DeleteObjects (POST ?delete); Content-MD5 and a CRC32 checksum go along"
 
@@ -79,7 +79,7 @@ class Requests(RemoteStore[Clients]):
         super().__setstate__(state)
         self._region = state["region"]
 
-    def _open(self) -> Clients:
+    def _open(self) -> S3Clients:
         clients = open_clients(self.namespace.bucket, self.options, self._region)
         self._region = clients.region
         return clients
@@ -254,14 +254,14 @@ class Requests(RemoteStore[Clients]):
         self,
         keys: Sequence[str],
         pace: Pace,  # noqa: ARG002 - one request
-    ) -> dict[str, Answer]:
+    ) -> dict[str, KeyAnswer]:
         """Send one request, once.
 
         S3 confirms a missing key like a deleted one, so `already_gone` comes only from stores that
         report it. On a versioned bucket a deletion is a marker.
         """
         if self._distrust:
-            return dict.fromkeys(keys, Answer("refused", self._distrust))
+            return dict.fromkeys(keys, KeyAnswer("refused", self._distrust))
         names = {self._before + key: key for key in keys}
         self.requests["delete"] += 1
         try:
@@ -273,14 +273,16 @@ class Requests(RemoteStore[Clients]):
             failure = failure_of(error)
             return dict.fromkeys(
                 keys,
-                Answer("refused", str(failure))
+                KeyAnswer("refused", str(failure))
                 if failure.refuses
-                else Answer("failed", str(failure), passing=is_passing(error, failure)),
+                else KeyAnswer("failed", str(failure), passing=is_passing(error, failure)),
             )
         outcome_of = {
-            entry["Key"]: Answer("deleted") for entry in answer.get("Deleted", []) if "Key" in entry
+            entry["Key"]: KeyAnswer("deleted")
+            for entry in answer.get("Deleted", [])
+            if "Key" in entry
         }
-        of_none: Answer | None = None
+        of_none: KeyAnswer | None = None
         for entry in answer.get("Errors", []):
             outcome = deletion_answer(str(entry.get("Code")))
             if entry.get("Key"):
@@ -300,7 +302,7 @@ class Requests(RemoteStore[Clients]):
         return {names[name]: outcome for name, outcome in outcome_of.items() if name in names}
 
 
-class S3Store(Requests, OrderedRemoteStore[Clients]):
+class S3Store(Requests, OrderedRemoteStore[S3Clients]):
     """A namespace in a bucket that lists in order, and tells the MD5 of many contents."""
 
     tells_content = True

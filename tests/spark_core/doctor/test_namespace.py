@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_core.doctor import Place, examine_namespace
+from spark_core.doctor import ExaminedNamespace, examine_namespace
 from spark_core.errors import SettingsError
 from spark_core.run import Storage
 from spark_core.storage import StoreOptions
@@ -31,7 +31,7 @@ def old(tmp_path):
 
 
 def _found(lakefs, folder, uri="local://repo"):
-    place = Place(uri, lakefs.options, Storage(StoreOptions(local_path=str(folder))))
+    place = ExaminedNamespace(uri, lakefs.options, Storage(StoreOptions(local_path=str(folder))))
     return {finding.name: finding for finding in examine_namespace(place)}
 
 
@@ -70,7 +70,7 @@ def test_without_the_server_nobody_says_that_nothing_collects_it(old, tmp_path):
     def no_keys():
         raise SettingsError("no keys", "Set some.")
 
-    place = Place("local://repo", no_keys, Storage(StoreOptions(local_path=str(tmp_path))))
+    place = ExaminedNamespace("local://repo", no_keys, Storage(StoreOptions(local_path=str(tmp_path))))
     found = {finding.name: finding for finding in examine_namespace(place)}
     assert found["repositories there"].passed is False
     assert found["collected"].passed is None

@@ -36,7 +36,7 @@ from spark_core.graveler.commits import (
 )
 from spark_core.graveler.entries import encode_entry, encode_value
 from spark_core.graveler.range_writer import write_records
-from spark_core.graveler.wire import Source, bytes_field, message_field, uvarint, varint_field
+from spark_core.graveler.wire import ReadFile, bytes_field, message_field, uvarint, varint_field
 from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag
 from tests.spark_core.graveler.forge import Forgery, block, handle, plain
@@ -574,7 +574,7 @@ def test_a_new_field_of_an_entry_or_a_range_refuses_and_says_which_and_what_was_
     )
 
 
-SOURCE = Source("dump", "record")
+SOURCE = ReadFile("dump", "record")
 NEW_FIELDS = [
     pytest.param(varint_field(100, 7), id="varint"),
     pytest.param(bytes_field(100, b"new"), id="bytes"),

@@ -30,7 +30,7 @@ from spark_core.graveler import (
 )
 from spark_core.graveler.entries import encode_entry
 from spark_core.graveler.range_writer import ends_range
-from spark_core.graveler.wire import Source, read_uvarint, svarint, uvarint
+from spark_core.graveler.wire import ReadFile, read_uvarint, svarint, uvarint
 from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag
 from tests.support.examples import examples
@@ -159,7 +159,7 @@ def test_a_range_of_many_blocks_has_the_engines_numbers_right():
     entries = [entry(b"%06d" % i, f"data/{i * 7919 % 100_003:032x}") for i in range(5000)]
     table = write_range(entries)
     properties = read_records(table.data, name="r").properties
-    source = Source("r", "number")
+    source = ReadFile("r", "number")
     assert read_uvarint(properties["rocksdb.num.entries"], 0, source)[0] == 5000
     assert read_uvarint(properties["rocksdb.raw.key.size"], 0, source)[0] == 5000 * (6 + 8)
     assert int(properties["estimated_size_bytes"]) == table.estimated_size_bytes
@@ -210,7 +210,7 @@ def test_varints_have_one_form_in_both_languages(number):
     buffer = np.frombuffer(encoded, np.uint8)
     value, position = kernels.read_uvarint(buffer, 0, len(encoded))
     assert (value % 2**64, position) == (number, len(encoded))
-    assert read_uvarint(encoded, 0, Source("t", "n")) == (number, len(encoded))
+    assert read_uvarint(encoded, 0, ReadFile("t", "n")) == (number, len(encoded))
     assert kernels.read_uvarint(buffer, 0, len(encoded) - 1)[1] == -kernels.CUT_VARINT
     longer = encoded[:-1] + bytes([encoded[-1] | 0x80, 0])
     assert (
@@ -218,7 +218,7 @@ def test_varints_have_one_form_in_both_languages(number):
         == -kernels.LONG_VARINT
     )
     with pytest.raises(CorruptTableError, match="longer than its number needs"):
-        read_uvarint(longer, 0, Source("t", "n"))
+        read_uvarint(longer, 0, ReadFile("t", "n"))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_lengths_of_32_and_64_are_written_as_the_server_writes_them():
 @example(-(2**63), 0)
 def test_instants_beyond_a_calendar_are_clamped_and_all_others_exact(seconds, nanos):
     stamp = Timestamp(seconds, nanos)
-    assert Timestamp.decode(stamp.encode(), Source("t", "stamp")) == stamp
+    assert Timestamp.decode(stamp.encode(), ReadFile("t", "stamp")) == stamp
     instant = stamp.instant()
     if seconds > 253402300799:
         assert instant == datetime.max.replace(tzinfo=UTC)

@@ -11,7 +11,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError
 from spark_core.index import entries as indexed
-from spark_core.index.entries import IN_DATA, MD5, Kept, Spans, Targets, are_md5s, digests
+from spark_core.index.entries import IN_DATA, MD5, IndexTargets, Kept, Spans, are_md5s, digests
 from spark_core.index.known import Known, tree
 from spark_core.index.saved import Saved
 from spark_core.records import reading, writing
@@ -60,7 +60,7 @@ def world(monkeypatch, tmp_path):
     for seed, some in enumerate((["few", "none"], ["many"], ["one"])):
         batches = [_entries(RANGES[name], f"{seed}{name}") for name in some]
         kept.add([_row(name) for name in some], pa.concat_batches(batches))
-    targets = Targets.of(store, "a" * 32)
+    targets = IndexTargets.of(store, "a" * 32)
     written = indexed.write(targets, 7, kept)
     return store, kept, written.parts
 
@@ -174,7 +174,7 @@ def test_what_is_known_of_an_index_are_ranges_once_and_metaranges_whose_ranges_a
             tree("lacking", pa.array(["few", "unread"])),
         ]
     )
-    target = Targets.of(store, "b" * 32).trees
+    target = IndexTargets.of(store, "b" * 32).trees
     written = writing.write_parts(target, 0, iter((trees,)))
     ranges = _named(parts, "ranges")
     known = Known.of(store, _saved(trees=written.parts, ranges=[*ranges, *ranges], entries=parts))
@@ -193,7 +193,7 @@ def test_a_metarange_with_the_ranges_of_another_is_refused_by_name(world):
     other = whole.set_column(
         1, whole.schema.field(1), pa.array([["many"]], whole.schema.field(1).type)
     )
-    target = Targets.of(store, "b" * 32).trees
+    target = IndexTargets.of(store, "b" * 32).trees
     written = writing.write_parts(target, 0, iter((other,)))
     saved = _saved(trees=written.parts, ranges=_named(parts, "ranges"), entries=parts)
     with pytest.raises(CorruptTableError, match="the ranges of metarange whole are not those"):

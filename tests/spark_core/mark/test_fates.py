@@ -16,8 +16,8 @@ from spark_core.fates import Fate
 from spark_core.mark import compared, fates
 from spark_core.mark.compared import NAMED
 from spark_core.mark.expired_sums import SUMMED, Sums
-from spark_core.mark.fate_rows import Targets
-from spark_core.mark.fates import Answers, Inputs, Words
+from spark_core.mark.fate_rows import FateTargets
+from spark_core.mark.fates import Answers, Inputs, ReasonWords
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Target
 from spark_core.references.held_paths import HELD
@@ -27,7 +27,7 @@ from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
 pytestmark = pytest.mark.spark
 
-WORDS = Words("expired", "never")
+WORDS = ReasonWords("expired", "never")
 NOBODY = Answers(np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64))
 
 
@@ -50,7 +50,7 @@ def _decide(written, *, held=holds.NONE, held_paths=(), answers=NOBODY, **inputs
     run = written.run
     stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
     attempt = writing.new_attempt()
-    targets = Targets(
+    targets = FateTargets(
         Target(run.store, "_lakefs/picked/", attempt, schemas.EXPIRED_ADDRESSES),
         Target(run.store, "_lakefs/fates/", attempt, schemas.FATES),
     )

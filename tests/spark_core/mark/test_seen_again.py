@@ -21,7 +21,7 @@ from spark_core.fates.deciding import CODES
 from spark_core.index.saved import Saved
 from spark_core.mark import fates, seen_again
 from spark_core.mark.compared import DUE
-from spark_core.mark.fate_rows import WAITING, Decided, Targets
+from spark_core.mark.fate_rows import WAITING, Decided, FateTargets
 from spark_core.mark.fates import Answers
 from spark_core.model import RunKey
 from spark_core.records import reading, writing
@@ -48,7 +48,7 @@ class Waiting:
 
     folder: Path
     run: Run
-    targets: Targets
+    targets: FateTargets
 
     def put(self, address: str, size: int = 3, modified: datetime = OLD) -> None:
         """Put an object into the store."""
@@ -134,7 +134,7 @@ def optimized(folder: Path, spark: Any, *, objects: int = 3, slices: int = 3) ->
     )
     written.mark({}, of_listing={"index": figures.facts(), "objects": objects, "slices": slices})
     attempt = writing.new_attempt()
-    targets = Targets(
+    targets = FateTargets(
         Target(run.store, "_lakefs/picked/", attempt, schemas.EXPIRED_ADDRESSES),
         Target(run.store, "_lakefs/fates/", attempt, schemas.FATES),
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.model import Branch
-from spark_core.policies.sightings import Seen, Sighting, seen
+from spark_core.policies.sightings import BranchSightings, Sighting, seen
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 ABSENT, UNREAD = "-", "?"
@@ -27,27 +27,27 @@ def told(*heads):
 @pytest.mark.parametrize(
     ("heads", "found"),
     [
-        ([], Seen()),
-        (["c"], Seen()),
-        (["c", "c"], Seen()),
-        (["-"], Seen(is_new=True)),
-        (["-", "c"], Seen(made=at(1))),
-        (["-", "-", "c", "c"], Seen(made=at(2))),
+        ([], BranchSightings()),
+        (["c"], BranchSightings()),
+        (["c", "c"], BranchSightings()),
+        (["-"], BranchSightings(is_new=True)),
+        (["-", "c"], BranchSightings(made=at(1))),
+        (["-", "-", "c", "c"], BranchSightings(made=at(2))),
         # Made again: the earlier branch of that name does not count.
-        (["-", "c", "-", "c"], Seen(made=at(3))),
-        (["c", "-"], Seen(is_new=True)),
+        (["-", "c", "-", "c"], BranchSightings(made=at(3))),
+        (["c", "-"], BranchSightings(is_new=True)),
         # Moved.
-        (["b", "c"], Seen(elsewhere=at(0), arrived=at(1))),
-        (["b", "c", "c"], Seen(elsewhere=at(0), arrived=at(1))),
-        (["c", "b"], Seen(elsewhere=at(1))),
-        (["c", "b", "c"], Seen(elsewhere=at(1), arrived=at(2))),
-        (["-", "b", "b", "c"], Seen(made=at(1), elsewhere=at(2), arrived=at(3))),
-        (["b", "c", "-", "c"], Seen(made=at(3))),
+        (["b", "c"], BranchSightings(elsewhere=at(0), arrived=at(1))),
+        (["b", "c", "c"], BranchSightings(elsewhere=at(0), arrived=at(1))),
+        (["c", "b"], BranchSightings(elsewhere=at(1))),
+        (["c", "b", "c"], BranchSightings(elsewhere=at(1), arrived=at(2))),
+        (["-", "b", "b", "c"], BranchSightings(made=at(1), elsewhere=at(2), arrived=at(3))),
+        (["b", "c", "-", "c"], BranchSightings(made=at(3))),
         # A run that cannot be read may have seen anything.
-        (["-", "?", "c"], Seen()),
-        (["-", "c", "?", "c"], Seen()),
-        (["b", "c", "?"], Seen()),
-        (["?", "-", "c"], Seen(made=at(2))),
+        (["-", "?", "c"], BranchSightings()),
+        (["-", "c", "?", "c"], BranchSightings()),
+        (["b", "c", "?"], BranchSightings()),
+        (["?", "-", "c"], BranchSightings(made=at(2))),
     ],
 )
 def test_stored_runs_tell_when_a_branch_was_made_and_moved(heads, found):

@@ -274,7 +274,7 @@ def test_the_name_of_every_setting_leads_to_itself_as_a_variable():
         ("defaults", RepositorySettings),
     ):
         for name in model.model_fields:
-            source = settings_file.Source(None, "", {})
+            source = settings_file.SettingsSource(None, "", {})
             settings_file._override(
                 source, f"LAKEGC__{section.upper()}__{name.upper()}", "1", Settings
             )

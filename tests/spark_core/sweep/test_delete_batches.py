@@ -21,7 +21,7 @@ from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
 from spark_core.sweep import delete_batches, recheck
 from spark_core.sweep.deadline import Clocks, Deadline
-from spark_core.sweep.delete_batches import Orders, run_task
+from spark_core.sweep.delete_batches import DeletionOrders, run_task
 from spark_core.sweep.pacing import Pacer, Rate
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
@@ -88,7 +88,7 @@ class Case:
         self.store = Store(run.namespace, run.store.options).watch(self.clock)
         self.journal = Journal(self.store, str(run.key), "5" * 64)
         deadline = Deadline(NOW + timedelta(minutes=10), NOW, timedelta(0))
-        self.orders = Orders(
+        self.orders = DeletionOrders(
             self.journal,
             any_name(run.cutoff, flat=True),
             deadline,

@@ -19,7 +19,7 @@ from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.spark.exchange import source_of
-from spark_core.storage.deletion import Answer
+from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine
 from spark_core.sweep.quarantine import ends_at, key_of
 from spark_core.upkeep import purge_quarantine, quarantine_days_over, quarantine_still_needed
@@ -181,7 +181,7 @@ def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, stor
     monkeypatch.setattr(
         store,
         "_unlink_one",
-        lambda key: unlink(key) if key.endswith("a") else Answer("refused", "held"),
+        lambda key: unlink(key) if key.endswith("a") else KeyAnswer("refused", "held"),
     )
     assert purged(after(written.run, 31)) == (1, 4, 1)
     monkeypatch.undo()

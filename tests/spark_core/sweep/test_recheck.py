@@ -18,7 +18,7 @@ from spark_core.storage.contract import ListedPage, OrderedStore, listing_batch
 from spark_core.storage.listing_order import behind
 from spark_core.storage.objects import ObjectInfo
 from spark_core.sweep import recheck
-from spark_core.sweep.recheck import Examiner, Seen
+from spark_core.sweep.recheck import Examiner, SeenState
 
 OLD = datetime(2026, 11, 10, 2, tzinfo=UTC)
 CHANGED = OLD + timedelta(days=9)
@@ -106,7 +106,7 @@ def in_batches(store, wanted, *, between=0.0, size=1_000):
 @pytest.mark.parametrize("page_seconds", [2.9, 3.1, 60.0], ids=["58 s", "62 s", "20 min"])
 def test_a_slice_is_listed_once_however_long_its_listing_takes(page_seconds):
     store = Store(names(20_000), page_seconds)
-    assert in_batches(store, store.names, between=5.0) == [Seen("there")] * 20_000
+    assert in_batches(store, store.names, between=5.0) == [SeenState("there")] * 20_000
     assert store.requests == {"list": 1, "page": 20}
 
 
@@ -114,7 +114,7 @@ def test_what_is_seen_says_when_its_page_was_asked_for_and_is_asked_for_again_on
     store = Store(names(3_000), page_seconds=1.0)
     wanted = store.names[:1_500:10]
     examiner = Examiner(store, monotonic=store.monotonic)
-    assert look(examiner, wanted[:50]) == [Seen("there")] * 50
+    assert look(examiner, wanted[:50]) == [SeenState("there")] * 50
     # A slow deletion; what the next batch needs lies on the page that was read before it, and on
     # the next one.
     store.seconds = 61.0
@@ -149,7 +149,7 @@ def test_an_object_that_cannot_be_asked_for_again_is_unseen_and_the_others_are_s
 def test_few_objects_of_a_huge_folder_are_asked_for_instead_of_listing_all_of_it():
     store = Store(names(100_000))
     wanted = store.names[:100_000:2_500]
-    assert in_batches(store, wanted) == [Seen("there")] * 40
+    assert in_batches(store, wanted) == [SeenState("there")] * 40
     assert store.requests["page"] <= -(-40 * recheck.KEYS_PER_HEAD // PAGE)
     assert store.requests["list"] == 1
     assert 30 <= store.requests["head"] <= 40
@@ -165,7 +165,7 @@ def test_a_store_that_lists_from_any_name_on_is_asked_for_no_page_without_an_obj
 ):
     store = Ordered(names(20 * (run + gap)))
     wanted = [name for number, name in enumerate(store.names) if number % (run + gap) < run]
-    assert in_batches(store, wanted[: 10 * run], size=run) == [Seen("there")] * 10 * run
+    assert in_batches(store, wanted[: 10 * run], size=run) == [SeenState("there")] * 10 * run
     assert store.requests["head"] == 0
     assert store.requests["page"] == store.requests["list"] <= pages
 
@@ -200,7 +200,7 @@ def test_jumps_show_what_reading_all_pages_shows(present, wanted, overwritten, s
 def test_a_store_that_begins_at_the_first_name_whatever_it_is_asked_is_read_on_from_there():
     store = Ordered(names(20_000))
     store.begins_anew = True
-    assert in_batches(store, store.names[10_000:]) == [Seen("there")] * 10_000
+    assert in_batches(store, store.names[10_000:]) == [SeenState("there")] * 10_000
     assert store.requests["page"] <= 20 + 10
 
 
@@ -221,7 +221,7 @@ def test_what_a_listing_leaves_out_is_looked_for_in_a_second_one_and_there_are_n
 def test_a_store_that_lists_in_no_order_is_asked_object_by_object():
     store = Store(names(200))
     store.names.reverse()
-    assert in_batches(store, sorted(store.names), size=100) == [Seen("there")] * 200
+    assert in_batches(store, sorted(store.names), size=100) == [SeenState("there")] * 200
     assert store.requests == {"list": 1, "page": 1, "head": 200}
 
 
@@ -229,8 +229,8 @@ def test_rows_out_of_order_are_asked_for_and_never_called_absent():
     store = Store(names(400))
     examiner = Examiner(store, monotonic=store.monotonic)
     look(examiner, store.names[100:200])
-    assert look(examiner, store.names[:100]) == [Seen("there")] * 100
-    assert look(examiner, store.names[300:200:-1]) == [Seen("there")] * 100
+    assert look(examiner, store.names[:100]) == [SeenState("there")] * 100
+    assert look(examiner, store.names[300:200:-1]) == [SeenState("there")] * 100
     assert store.requests["head"] == 200
 
 
@@ -267,7 +267,7 @@ def test_a_task_holds_one_page_of_a_folder_and_not_the_folder():
     examiner = Examiner(store, monotonic=store.monotonic)
     tracemalloc.start()
     for begin in range(0, len(wanted), 1_000):
-        assert look(examiner, wanted[begin : begin + 1_000]) == [Seen("there")] * 1_000
+        assert look(examiner, wanted[begin : begin + 1_000]) == [SeenState("there")] * 1_000
         tracked.append(pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     # 400,000 keys of some 40 bytes; a page has 10,000.

@@ -15,7 +15,7 @@ from spark_core.records.journal import ROWS, Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import Orders, run_task
+from spark_core.sweep.delete_batches import DeletionOrders, run_task
 from tests.support.killing import Killed, KillingStore
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
@@ -71,7 +71,7 @@ class Small:
         self.store.arm(dies_at, after=after)
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
         name = f"{next(self.processes):02x}"
-        orders = Orders(
+        orders = DeletionOrders(
             self.journal,
             self.limits,
             deadline,

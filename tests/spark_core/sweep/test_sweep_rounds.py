@@ -17,7 +17,7 @@ from spark_core.records.journal import Journal
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import Orders, Tally
+from spark_core.sweep.delete_batches import DeletionOrders, Tally
 from spark_core.sweep.why_kept import NOTHING
 from tests.support.written_run import NOW, any_name, written_run
 
@@ -92,7 +92,7 @@ class Driver:
     def sweep(self, *played, progress=None, sent=None):
         self.played = list(played)
         expired = SimpleNamespace(manifest=SimpleNamespace(rows=10))
-        plan = rounds.Plan(expired, {}, any_name(NOW, flat=False), self.look, None)
+        plan = rounds.SweepPlan(expired, {}, any_name(NOW, flat=False), self.look, None)
         return rounds.delete_in_rounds(
             self.run,
             plan,
@@ -242,7 +242,7 @@ def test_threads_of_this_process_stop_where_one_of_them_fails(driver, monkeypatc
     row = [[1], ["data/s/a"], [4], [NOW], ["s"]]
     tasks = {number: pa.table(row, schema=rounds.PLANNED) for number in range(2)}
     deadline = Deadline(NOW, NOW, timedelta(0))
-    orders = Orders(driver.journal, any_name(NOW, flat=False), deadline, "ab", 1)
+    orders = DeletionOrders(driver.journal, any_name(NOW, flat=False), deadline, "ab", 1)
     with pytest.raises(TransientError, match="cannot be written"):
         rounds._side_by_side(tasks, orders, NOTHING)
     assert stopped == [0]
@@ -263,7 +263,7 @@ def test_no_more_tasks_delete_at_once_than_this_machine_has_cores(driver, monkey
     monkeypatch.setattr(rounds, "run_task", delete)
     monkeypatch.setattr(rounds, "_cores_here", lambda: 2)
     tasks = dict.fromkeys(range(1, 9), rounds.PLANNED.empty_table())
-    orders = Orders(driver.journal, None, Deadline(NOW, NOW, timedelta(0)), "ab", 1)
+    orders = DeletionOrders(driver.journal, None, Deadline(NOW, NOW, timedelta(0)), "ab", 1)
     tallies = rounds._side_by_side(tasks, orders, NOTHING)
     assert [tally.objects["deleted"] for tally in tallies] == list(range(1, 9))
     assert most == [2]

@@ -7,7 +7,7 @@ from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed
 from spark_core.holds import Hold, Holds
 from spark_core.policies.staged_names import TAKEN
 from spark_core.references.held_paths import HELD
-from spark_core.sweep.why_kept import KEPT, Kept, Rules, why_kept
+from spark_core.sweep.why_kept import KEPT, Kept, KeptRules, why_kept
 from tests.support.written_run import NOW
 
 A, B, C = "data/s/a", "data/s/b", "data/s/c"
@@ -50,7 +50,7 @@ def asked(
         .cast(NAMES),
         **{name: objects(*of_policy.get(name, ())) for name in ("own", "named", "in_no_commit")},
     }
-    found = why_kept(objects(*addresses, hashes=hashes), now, rules or Rules(NO_HOLDS))
+    found = why_kept(objects(*addresses, hashes=hashes), now, rules or KeptRules(NO_HOLDS))
     return found.to_pylist()
 
 
@@ -74,7 +74,7 @@ def test_an_object_under_the_hash_of_one_that_something_refers_to_stays():
 
 def test_commits_keep_nothing_that_the_policy_names_and_what_is_staged_does():
     of_policy = {"own": [A, B, C], "named": [A, B]}
-    rules = Rules(NO_HOLDS, not_named="why")
+    rules = KeptRules(NO_HOLDS, not_named="why")
     committed = [(A, "commit"), (B, "commit"), (C, "commit")]
     assert asked(A, B, C, rules=rules, committed=committed, staged=[B], **of_policy) == [
         None,
@@ -89,7 +89,7 @@ def test_an_object_that_only_shares_its_hash_with_one_that_a_policy_names_is_no_
     assert found == [None, "commit"]
 
 
-STAGED = Rules(NO_HOLDS, frozenset(), "why", readings=2, may_be_staged=True)
+STAGED = KeptRules(NO_HOLDS, frozenset(), "why", readings=2, may_be_staged=True)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,15 @@ STAGED = Rules(NO_HOLDS, frozenset(), "why", readings=2, may_be_staged=True)
         ({"names": []}, "not let go any more: why"),
         ({"own": []}, "staged"),
         (
-            {"rules": Rules(NO_HOLDS, frozenset(["dev"]), "why", readings=2, may_be_staged=True)},
+            {
+                "rules": KeptRules(
+                    NO_HOLDS, frozenset(["dev"]), "why", readings=2, may_be_staged=True
+                )
+            },
             "not let go any more: a hold keeps what is staged on branch dev",
         ),
         (
-            {"rules": Rules(NO_HOLDS, frozenset(), "why", readings=2)},
+            {"rules": KeptRules(NO_HOLDS, frozenset(), "why", readings=2)},
             "not let go any more: why",
         ),
     ],
@@ -128,7 +132,7 @@ def test_what_a_hold_keeps_by_a_path_stays_whatever_the_policy_names():
     kept = {"held_paths": [(A, "hold a: path m/**"), (A, "hold b: path m/*")]}
     assert asked(A, B, **kept) == ["hold a: path m/**", None]
     of_policy = {"own": [A, B], "named": [A, B], "committed": [(A, "commit 1")]}
-    rules = Rules(NO_HOLDS, not_named="why")
+    rules = KeptRules(NO_HOLDS, not_named="why")
     assert asked(A, B, rules=rules, **kept, **of_policy) == ["hold a: path m/**", None]
 
 
@@ -136,7 +140,7 @@ def test_what_is_staged_at_a_held_path_stays_though_a_rule_takes_its_staged_name
     taken = {"own": [A], "in_no_commit": [A], "staged": [A], "names": [(A, "dev")]}
     held = Hold("m", "path", "m/**/final", None, "ann", NOW, "")
     for holds, stays in ((), False), ((held,), True):
-        rules = Rules(Holds(holds), readings=1, may_be_staged=True)
+        rules = KeptRules(Holds(holds), readings=1, may_be_staged=True)
         (found,) = asked(A, rules=rules, path="m/x/final", **taken)
         assert (found is not None) == stays
     assert "hold m: path m/**/final" in found

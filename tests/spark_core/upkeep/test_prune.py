@@ -20,7 +20,7 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.storage import DeleteOutcome, deletion
-from spark_core.storage.deletion import Answer
+from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine
 from spark_core.upkeep import (
     prune_own_tables,
@@ -487,7 +487,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
             return unlink(keys, pace)
         sent.append(run.now())
         run.environment.clock.instant += timedelta(minutes=2)
-        return {key: Answer("failed", "no answer in 2 minutes", passing=True) for key in keys}
+        return {key: KeyAnswer("failed", "no answer in 2 minutes", passing=True) for key in keys}
 
     monkeypatch.setattr(run.store, "_unlink", hang)
     monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
@@ -537,7 +537,7 @@ def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(
     def lost(keys, pace):
         told = unlink(keys, pace)
         return (
-            {name: Answer(answer, "the first answer was lost") for name in told}
+            {name: KeyAnswer(answer, "the first answer was lost") for name in told}
             if keys == [key]
             else told
         )

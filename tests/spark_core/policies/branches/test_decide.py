@@ -12,7 +12,7 @@ from spark_core.policies.branches import decide
 from spark_core.policies.branches.decide import Dates, Staged, Step, Terms
 from spark_core.policies.branches.hooks import parse
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
-from spark_core.policies.sightings import Seen
+from spark_core.policies.sightings import BranchSightings
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 HEAD = "a" * 64
@@ -109,7 +109,7 @@ def dates(committed_days=100.0, *, stored_days=None, head=None, **told):
     day = timedelta(days=1)
     commit = head or Commit(HEAD, (), NOW - committed_days * day, "d" * 64)
     stored = None if stored_days is None else NOW - stored_days * day
-    return Dates(commit, stored, Seen(**told))
+    return Dates(commit, stored, BranchSightings(**told))
 
 
 def by_dates(policy, found):
