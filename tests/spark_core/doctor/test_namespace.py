@@ -70,7 +70,9 @@ def test_without_the_server_nobody_says_that_nothing_collects_it(old, tmp_path):
     def no_keys():
         raise SettingsError("no keys", "Set some.")
 
-    place = ExaminedNamespace("local://repo", no_keys, Storage(StoreOptions(local_path=str(tmp_path))))
+    place = ExaminedNamespace(
+        "local://repo", no_keys, Storage(StoreOptions(local_path=str(tmp_path)))
+    )
     found = {finding.name: finding for finding in examine_namespace(place)}
     assert found["repositories there"].passed is False
     assert found["collected"].passed is None
