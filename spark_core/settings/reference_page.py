@@ -45,12 +45,12 @@ lifts.
 
 # The pages to read if one sentence is not enough.
 _MORE = {
-    "compacted": "safety.md#what-the-server-compacted",
+    "compacted": "residual-limits.md#what-the-server-compacted",
     "executor_credentials": "clusters.md#how-the-executors-get-what-they-need",
-    "hidden_entries": "safety.md#entries-that-hide-and-time",
+    "hidden_entries": "residual-limits.md#entries-that-hide-and-time",
     "listing": "tasks/inventory.md",
     "quarantine": "object-stores.md#quarantine",
-    "reread_minutes": "safety.md#how-old-a-second-look-is",
+    "reread_minutes": "residual-limits.md#how-old-a-second-look-is",
     "strangers": "how-it-works.md#why-an-object-that-looks-dead-is-kept",
     "write_reference_mark": "reference-job.md",
 }

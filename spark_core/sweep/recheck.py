@@ -75,7 +75,7 @@ class _Shown:
 
 
 @dataclass
-class _Listing:
+class _SeenSlice:
     """A listing of a slice, read only as far as needed; one page is held at a time.
 
     Where a store can list from any name on, a page is requested from the next wanted object on. So
@@ -183,7 +183,7 @@ class Examiner:
     threads: int = 8
     monotonic: Callable[[], float] = time.monotonic
     _slice: str = field(init=False, default="")
-    _listings: tuple[_Listing, ...] = field(init=False, default=())
+    _listings: tuple[_SeenSlice, ...] = field(init=False, default=())
 
     def examine(self, rows: pa.RecordBatch) -> list[SeenState]:
         """Compare objects with the store.
@@ -238,8 +238,8 @@ class Examiner:
         seen |= zip((row[0] for row in asked), self._heads(asked), strict=True)
         return [seen[row[0]] for row in wanted]
 
-    def _listing(self, name: str) -> _Listing:
-        return _Listing(self.store, f"data/{name}/", self.monotonic)
+    def _listing(self, name: str) -> _SeenSlice:
+        return _SeenSlice(self.store, f"data/{name}/", self.monotonic)
 
     def _heads(
         self, wanted: Sequence[Row], head: Callable[[Row], SeenState] | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,3 +178,22 @@ def test_the_readme_is_short():
     lines = PAGES[0].read_text().splitlines()
     assert len(lines) < 120
     assert max(map(len, lines)) <= 100
+
+
+def test_the_glossary_is_short_and_none_of_its_words_is_the_name_of_two_classes():
+    page = (DOCS / "glossary.md").read_text()
+    words = re.findall(r"^\| ([a-z ]+) \| (?!what it is)", page, re.MULTILINE)
+    assert 20 <= len(words) <= 25
+    classes = Counter(
+        node.name.strip("_").lower()
+        for file in (ROOT / "spark_core").rglob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [word for word in words if classes[word.replace(" ", "")] > 1] == []
+
+
+def test_how_it_works_is_read_in_a_quarter_of_an_hour_and_has_one_picture():
+    page = (DOCS / "how-it-works.md").read_text()
+    assert len(page.split()) <= 3000
+    assert page.count("![") == 1

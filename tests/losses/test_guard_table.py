@@ -39,6 +39,5 @@ def test_every_loss_has_a_guard_in_the_table_and_a_row_on_the_page_about_safety(
     assert {mutation.loss for mutation in mutations()} == LOSSES - IMPOSSIBLE
     for number in IMPOSSIBLE:
         assert re.search(rf"^\| {number} \| .* \| cannot happen any more", page, re.MULTILINE)
-    for mutation in mutations():
-        assert mutation.test.partition("::")[2] in page
-        assert f"| {mutation.loss} |" in page
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+    assert {int(number) for number in rows} == LOSSES
