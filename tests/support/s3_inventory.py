@@ -197,7 +197,13 @@ _FLAGS = ("True", "False")
 def rows_of_store(store: ObjectStore, *, before: str) -> list[Row]:
     """Return a row for each object below `data/` of a store, as its inventory would have it."""
     return [
-        Row(f"{before}{each['key']}", each["size_bytes"], each["last_modified"], each["checksum"])
+        Row(
+            f"{before}{each['key']}",
+            each["size_bytes"],
+            each["last_modified"],
+            each["checksum"],
+            storage_class=each["storage_class"],
+        )
         for batch in store.list("data/")
         for each in batch.to_pylist()
     ]
