@@ -143,11 +143,18 @@ def _answered(settings: Settings, jobs: Mapping[str, JobName], *, yes: bool) -> 
     for repository_id, job in jobs.items():
         if job == "mark" or settings.run_options(repository_id).quarantine is not None:
             continue
-        if not yes and len(jobs) == 1 and sys.stdin.isatty():
+        if not yes and not (len(jobs) == 1 and sys.stdin.isatty()):
+            continue
+        try:
             run = open_stored(settings, repository_id, RunKey.at(datetime.now(UTC)))
             words = first_sweep.unanswered(run)
-            if words is None:
-                continue
+        except LakegcError:
+            # Its own run meets the same error, and ends no other one.
+            continue
+        if words is None:
+            # Also with `--yes`: on a disk a quarantine is on by itself, and stays on.
+            continue
+        if not yes:
             question = (
                 f"This would be the first sweep of {repository_id}, and what it deletes could not "
                 f"come back: {words}. A quarantine (`quarantine = true`) costs six requests an "
@@ -156,8 +163,7 @@ def _answered(settings: Settings, jobs: Mapping[str, JobName], *, yes: bool) -> 
             yes = click.confirm(question, err=True)
             if not yes:
                 first_sweep.require_answered(run)
-        if yes:
-            settings = settings.with_changed(repository_id, quarantine=False)
+        settings = settings.with_changed(repository_id, quarantine=False)
     return settings
 
 

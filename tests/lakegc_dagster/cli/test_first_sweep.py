@@ -9,7 +9,7 @@ import pytest
 
 from lakegc_dagster import stored_runs
 from lakegc_dagster.cli import launching
-from spark_core.errors import UnsafePlanError
+from spark_core.errors import TransientError, UnsafePlanError
 from spark_core.sweep import first_sweep
 
 
@@ -44,7 +44,13 @@ def ask(monkeypatch):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: says is not None))
         run = SimpleNamespace(options=SimpleNamespace(quarantine_days=30))
         monkeypatch.setattr(stored_runs, "open_stored", lambda *_: run)
-        monkeypatch.setattr(first_sweep, "unanswered", lambda _run: words)
+
+        def unanswered(_run):
+            if isinstance(words, Exception):
+                raise words
+            return words
+
+        monkeypatch.setattr(first_sweep, "unanswered", unanswered)
         monkeypatch.setattr(first_sweep, "require_answered", refuse)
         return launching._answered(_Settings(**quarantine), jobs, yes=yes).quarantine, asked
 
@@ -76,3 +82,11 @@ def test_without_a_terminal_and_over_many_the_sweep_itself_refuses(ask):
 def test_yes_answers_for_all_whose_settings_do_not(ask):
     jobs = {"a": "mark_and_sweep", "b": "mark", "c": "mark_and_sweep"}
     assert ask(jobs, yes=True, c=True) == ({"a": False, "c": True}, [])
+
+
+def test_yes_takes_no_quarantine_from_what_is_undone_anyway(ask):
+    assert ask({"a": "mark_and_sweep", "b": "sweep"}, yes=True, words=None) == ({}, [])
+
+
+def test_a_repository_that_cannot_be_reached_is_left_to_its_own_run(ask):
+    assert ask({"a": "sweep", "b": "sweep"}, yes=True, words=TransientError("away")) == ({}, [])
