@@ -84,7 +84,10 @@ def way(
         return Erasure(prefix, len(under.objects), 0, (), None)
     branches = sorted({name for once in under.objects.values() for name in once.branches})
     removal = _removal(repository_id, prefix, branches)
-    obstacles = list(_obstacles(repository_id, under, left))
+    obstacles = [
+        *_obstacles(repository_id, under, left),
+        *_last_commits(repository_id, under, options.keep_last),
+    ]
     ends = _ends(under, branches, options)
     steps = [*removal, *obstacles]
     if ends > under.read_at:
@@ -175,6 +178,20 @@ def _obstacles(
     if outside:
         words = f"{counted(outside, 'object')} outside the namespace, where lakegc deletes nothing"
         yield Step("obstacle", words)
+
+
+def _last_commits(repository_id: str, under: UnderPrefix, keep_last: int) -> Iterator[Step]:
+    """Name the branches whose heads have it, and stay among their last commits for a while."""
+    heads = sorted(name for name, commit in under.heads.items() if commit in under.kept_ids)
+    if keep_last > 1 and heads:
+        named = ", ".join(heads[:_SHOWN])
+        more = f" and {len(heads) - _SHOWN} more" if len(heads) > _SHOWN else ""
+        yield Step(
+            "obstacle",
+            f"the last {keep_last} commits of each branch stay whatever their age (`keep_last`), "
+            f"and the heads of {named}{more} have it: make as many commits without it, or set "
+            f"keep_last = 1 for {repository_id}",
+        )
 
 
 def _ends(under: UnderPrefix, branches: Sequence[str], options: RunOptions) -> datetime:

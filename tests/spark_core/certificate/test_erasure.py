@@ -49,6 +49,18 @@ def test_a_branch_that_shows_it_keeps_it_for_its_days_after_the_removal():
     assert _way(_under(head="c1", kept=[head])).true_on == NOW + timedelta(days=21, hours=1)
 
 
+def test_no_day_is_promised_while_the_last_commits_of_a_branch_stay():
+    head = _row("head of main", is_head=True)
+    under = _under(branches=["main"], head="c1", kept=[head])
+    found = _way(under, keep_last=2)
+    (step,) = [step for step in found.steps if step.kind == "obstacle"]
+    assert "the last 2 commits of each branch stay" in step.words
+    assert "the heads of main have it" in step.words
+    assert found.true_on is None
+    # The commit that removes it is the last one then.
+    assert _way(under, keep_last=1).true_on == _way(under).true_on
+
+
 def test_what_has_no_end_is_in_the_way_by_name():
     found = _way(
         _under(
