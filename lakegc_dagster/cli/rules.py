@@ -16,7 +16,8 @@ from lakegc_dagster.cli.act_document import BranchDays, RulesNow
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
-from spark_core.errors import FAILED
+from spark_core.errors import FAILED, SettingsError
+from spark_core.plain_text import counted
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
@@ -95,13 +96,14 @@ def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
       lakegc rules get my-repo --json > rules.json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        server = _server(read_settings(config, stack))
+        settings = read_settings(config, stack)
+        server = _server(settings)
         if as_json:
             server.repository(repository)
             document = rules_document.written(server.retention_rules(repository))
             sys.stdout.write(json.dumps(document, indent=2) + "\n")
         else:
-            _show_rules(server, repository)
+            _show_rules(settings, server, repository)
     return 0
 
 
@@ -161,7 +163,7 @@ def rules_set(
         server.set_retention_rules(repository, asked)
         named_days = [BranchDays(*each) for each in sorted(asked.branches.items())]
         tell(RulesNow(asked.default_retention_days, named_days))
-        _show_rules(server, repository)
+        _show_rules(settings, server, repository)
     return 0
 
 
@@ -200,11 +202,12 @@ def rules_delete(config: Path | None, repository: str) -> int:
       lakegc rules delete my-repo
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        server = _server(read_settings(config, stack))
+        settings = read_settings(config, stack)
+        server = _server(settings)
         server.repository(repository)
         server.delete_retention_rules(repository)
         tell(RulesNow(None, []))
-        _show_rules(server, repository)
+        _show_rules(settings, server, repository)
     return 0
 
 
@@ -214,7 +217,15 @@ def _server(settings: Settings) -> LakeFSServer:
     return LakeFSServer(settings.server_options())
 
 
-def _show_rules(server: LakeFSServer, repository_id: str) -> None:
+def _kept_last(settings: Settings, repository_id: str) -> int:
+    """Return how many commits of each branch stay; 0 where the settings have no such repository."""
+    try:
+        return settings.run_options(repository_id).keep_last
+    except SettingsError:
+        return 0
+
+
+def _show_rules(settings: Settings, server: LakeFSServer, repository_id: str) -> None:
     from lakegc_dagster import console
 
     shown = console.console()
@@ -227,6 +238,12 @@ def _show_rules(server: LakeFSServer, repository_id: str) -> None:
     rows = [("(every other branch)", f"{found.default_retention_days:,}")]
     rows += [(branch, f"{days:,}") for branch, days in sorted(found.branches.items())]
     shown.print(console.table(f"Rules of {repository_id}", ("branch", "days"), rows))
+    if keep_last := _kept_last(settings, repository_id):
+        shown.print(
+            f"The last {counted(keep_last, 'commit')} of each branch stay whatever their age "
+            f"(keep_last = {keep_last} in the settings of lakegc, which alone knows it).",
+            soft_wrap=True,
+        )
     absent = sorted(set(found.branches) - {branch.id for branch in server.branches(repository_id)})
     if absent:
         shown.print(

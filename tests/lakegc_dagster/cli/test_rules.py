@@ -55,6 +55,13 @@ def test_rules_that_are_set_are_shown_as_the_server_has_them(rules):
     assert rules("get", "repo").stdout == answer.stdout
 
 
+def test_the_last_commits_that_stay_are_part_of_the_rules(rules, monkeypatch):
+    said = "The last 3 commits of each branch stay whatever their age (keep_last = 3"
+    assert said not in rules("set", "repo", "--default", "14").stdout
+    monkeypatch.setenv("LAKEGC__REPOSITORIES__REPO__KEEP_LAST", "3")
+    assert said in " ".join(rules("get", "repo").stdout.split())
+
+
 def test_a_rule_for_a_branch_that_does_not_exist_is_pointed_out(rules):
     answer = rules("set", "repo", "--default", "14", "--branch", "main=21", "--branch", "mian=3")
     assert answer.exit_code == 0
