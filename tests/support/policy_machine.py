@@ -618,7 +618,7 @@ class PolicyMachine(HistoryMachine):
         assert bool(facts["waits"]) == (not self._goes(options)), facts["waits"]
         assert not by_policy & waits
         assert by_policy <= set(named)
-        left = must - waits - by_policy
+        left = (must & set(named)) - waits - by_policy
         unnamed = twins["unchecked_objects"] - len(twins["unchecked_named"])
         silent = left - set(twins["unchecked_named"])
         assert len(silent) <= unnamed, f"named, and neither let go nor waiting: {sorted(silent)}"
