@@ -27,12 +27,17 @@ def bytes_by_class(rows: pa.RecordBatch) -> Counter[str]:
         >>> bytes_by_class(pa.RecordBatch.from_pydict(rows))
         Counter({'COLD': 5})
     """
-    classes = rows.column("storage_class")
+    classes, sizes = rows.column("storage_class"), rows.column("size_bytes")
     if classes.null_count == len(classes):
         return Counter()
-    named = pa.table({"name": classes, "size": rows.column("size_bytes")})
-    known = named.filter(pc.is_valid(named["name"])).group_by("name").aggregate([("size", "sum")])
-    return Counter({row["name"]: row["size_sum"] for row in known.to_pylist()})
+    # They are few, as a rule one.
+    return Counter(
+        {
+            name: pc.sum(sizes.filter(pc.equal(classes, name))).as_py()
+            for name in pc.unique(classes).to_pylist()
+            if name is not None
+        }
+    )
 
 
 def as_measured(classes: Mapping[str, int]) -> dict[str, int]:

@@ -85,6 +85,17 @@ def test_both_ways_of_reading_a_page_agree(objects, encoded, quote):
     assert quick["IsTruncated"] is False
 
 
+@pytest.mark.parametrize("named", [["STANDARD", "STANDARD"], ["STANDARD", "GLACIER_IR"]])
+def test_each_object_has_its_class(named):
+    body = page([(key, 1, "2026-11-21T09:11:07.000Z", f'"{MD5}"') for key in "ab"])
+    last = f"{named[1]}</StorageClass></Contents></ListBucketResult>".encode()
+    body = body.replace(b"STANDARD</StorageClass></Contents></ListBucketResult>", last)
+    (quick, one), (_, other) = both(body)
+    assert COLUMNS in quick
+    assert one == other
+    assert one["storage_class"].to_pylist() == named
+
+
 def test_a_store_that_names_no_classes_is_read_without():
     body = page([("a", 1, "2026-11-21T09:11:07.000Z", f'"{MD5}"')])
     body = body.replace(b"<StorageClass>STANDARD</StorageClass>", b"")
