@@ -197,3 +197,14 @@ def test_how_it_works_is_read_in_a_quarter_of_an_hour_and_has_one_picture():
     page = (DOCS / "how-it-works.md").read_text()
     assert len(page.split()) <= 3000
     assert page.count("![") == 1
+
+
+def test_the_pages_are_read_in_an_afternoon():
+    made = {DOCS / "commands.md", DOCS / "settings.md"}
+    apart = {DOCS / "decisions", DOCS / "platforms"}
+    words = 0
+    for page in PAGES[1:]:
+        if page not in made and page.parent not in apart:
+            text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+            words += sum(any(map(str.isalnum, word)) for word in text.split())
+    assert words <= 38_000, "say each thing once, in a table; arguments are decisions"
