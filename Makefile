@@ -46,7 +46,7 @@ test-deep: $(READY) $(EMULATORS) ## run the long searches, more than an hour (AR
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
 	$(BIN)/python -m tests.losses.mutate $(ARGS)
 
-model: $(READY) ## let Spin check the model of the protocol, and each guard by its lack (ten minutes; ARGS="--quick": the guards)
+model: $(READY) ## let Spin check the model of the protocol, and each guard by its lack (ten minutes; ARGS="--quick": the smallest one, and the guards)
 	@$(BIN)/python -m tests.model.run $(ARGS)
 
 bench: $(READY) ## measure marks: time, CPU, memory, Spark's tasks, requests, calls (docs/performance.md; ARGS="--help")
