@@ -17,6 +17,7 @@ from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.index.choosing import MARK_CLEAN
 from spark_core.index.saved import Saved
 from spark_core.model import RunKey
+from spark_core.plain_text import counted
 from spark_core.records import reading, tables
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
@@ -62,22 +63,62 @@ def deleted_since(run: Run, saved: Saved) -> Any:
         UnsafePlanError: If they are more than the driver holds.
     """
     found, count = [np.empty(0, np.int64)], 0
-    clean = RunKey.parse(saved.clean)
-    oldest = RunKey.at(clean.instant - run.options.max_mark_age)
-    for key in run.earlier or tables.runs(run.store, tables.NAMESPACE_SLICES.folder):
-        if not oldest <= key < run.key:
-            continue
-        listed = None if key >= clean else _listed(run, clean)
+    for key, listed in _swept_since(run, saved):
         for addresses in deleted_by(run, key, since=listed):
             found.append(hashed(addresses).to_numpy())
             count += len(addresses)
             if count > placement.MOST_ROWS_OF_THE_DRIVER:
                 raise UnsafePlanError(
                     f"more than {placement.MOST_ROWS_OF_THE_DRIVER:,} objects were deleted since "
-                    f"run {clean}",
+                    f"run {saved.clean}",
                     MARK_CLEAN,
                 )
     return sorted_once(np.concatenate(found))
+
+
+def unanswered_since(run: Run, saved: Saved) -> str:
+    """Say that a sweep since the last clean run did not write down what became of some objects.
+
+    It was killed, and nobody went on with it: whether the store has the objects, nobody knows but
+    the store. It costs a request for each run since, as `deleted_since` needs, and reads the
+    journals of sweeps without a report.
+
+    Args:
+        run: The run.
+        saved: What names the last clean run.
+
+    Raises:
+        LakegcError: If it cannot be told.
+    """
+    for key, listed in _swept_since(run, saved):
+        if _report(run, key) is not None:
+            continue
+        intended = {
+            address
+            for addresses, _, at in _journaled(run, key, "intent")
+            for address, when in zip(addresses.to_pylist(), at.to_pylist(), strict=True)
+            if listed is None or when >= listed
+        }
+        for addresses, _, _ in _journaled(run, key, "outcome") if intended else ():
+            intended.difference_update(addresses.to_pylist())
+        if intended:
+            return (
+                f"the sweep of run {key} did not end, and what became of "
+                f"{counted(len(intended), 'object')} is not known"
+            )
+    return ""
+
+
+def _swept_since(run: Run, saved: Saved) -> Iterator[tuple[RunKey, datetime | None]]:
+    """Yield the runs that may have been swept since the last clean run.
+
+    With those that are older comes when that one listed the store.
+    """
+    clean = RunKey.parse(saved.clean)
+    oldest = RunKey.at(clean.instant - run.options.max_mark_age)
+    for key in run.earlier or tables.runs(run.store, tables.NAMESPACE_SLICES.folder):
+        if oldest <= key < run.key:
+            yield key, None if key >= clean else _listed(run, clean)
 
 
 def _listed(run: Run, key: RunKey) -> datetime:
@@ -95,31 +136,41 @@ def _outcomes(
     """Yield the addresses, the outcomes, and when they came about."""
     columns = ["address", "outcome", "deleted_at"]
     wanted = pa.schema([schemas.DELETION_REPORT.field(name) for name in columns])
+    report = _report(run, key)
+    if report is None:
+        yield from _journaled(run, key, "outcome")
+        return
+    if since is not None and report.manifest.reading_ended < since:
+        return
+    for part in report.manifest.parts:
+        for batch in reading.read_part(run.store, wanted, part):
+            yield tuple(batch.columns)
+
+
+def _report(run: Run, key: RunKey) -> StoredTable | None:
+    """Return the report of a sweep; None if it has none. A process asks once."""
     where = tables.manifest_key(tables.DELETION_REPORT, key)
-    try:
-        report = reading.load_table(run.store, tables.DELETION_REPORT, key)
-    except ChainError:
-        run.documents[where] = None
-        yield from _journaled(run, key)
-    else:
-        run.documents[where] = report
-        if since is not None and report.manifest.reading_ended < since:
-            return
-        for part in report.manifest.parts:
-            for batch in reading.read_part(run.store, wanted, part):
-                yield tuple(batch.columns)
+    if where not in run.documents:
+        try:
+            run.documents[where] = reading.load_table(run.store, tables.DELETION_REPORT, key)
+        except ChainError:
+            run.documents[where] = None
+    found: StoredTable | None = run.documents[where]
+    return found
 
 
-def _journaled(run: Run, key: RunKey) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
+def _journaled(run: Run, key: RunKey, kind: str) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
     journal = Journal(run.store, str(key), "")
-    outcomes = [part for part in journal.parts() if part.kind == "outcome"]
-    if not outcomes:
+    if journal.folder not in run.documents:
+        run.documents[journal.folder] = journal.parts()
+    parts = [part for part in run.documents[journal.folder] if part.kind == kind]
+    if not parts:
         return  # nothing was deleted
     try:
         expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
     except ChainError:
         return  # nothing was let go
     journal = replace(journal, plan=expired.sha256)
-    for part in outcomes:
+    for part in parts:
         batch = journal.read(part)
         yield tuple(batch.column(name) for name in ("address", "outcome", "at"))

@@ -21,7 +21,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import are_among
 from spark_core.errors import LakegcError
 from spark_core.index.choosing import Clean, Index
-from spark_core.index.deletions import deleted_since
+from spark_core.index.deletions import deleted_since, unanswered_since
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
 from spark_core.records.writing import Target
@@ -63,8 +63,8 @@ def take(run: Run, index: Index, slices: Sequence[str]) -> Taken | Clean:
         slices: Names of all slices that the store shows.
 
     Returns:
-        What is taken; or why the run must be a clean one, if a file is damaged or more was deleted
-        than the driver holds.
+        What is taken; or why the run must be a clean one, if a file is damaged, more was deleted
+        than the driver holds, or a sweep did not write down what it deleted.
     """
     taken = frozenset(name for name in slices if not index.lists(name))
     attempt = writing.new_attempt()
@@ -78,6 +78,8 @@ def take(run: Run, index: Index, slices: Sequence[str]) -> Taken | Clean:
     )
     parts = index.saved.slices
     try:
+        if why := unanswered_since(run, index.saved):
+            return Clean(why)
         deleted = deleted_since(run, index.saved)
         work = partial(_take, target, pa.array(sorted(taken), pa.string()), deleted)
         rows = sum(part.whole.rows for part in parts)

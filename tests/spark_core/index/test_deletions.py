@@ -12,7 +12,7 @@ import pytest
 
 from spark_core.errors import CorruptTableError, UnsafePlanError
 from spark_core.index import deletions
-from spark_core.index.deletions import deleted_by, deleted_since
+from spark_core.index.deletions import deleted_by, deleted_since, unanswered_since
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.journal import Journal
@@ -36,12 +36,20 @@ def run(tmp_path: Path) -> Run:
 
 
 def since(run: Run, days: int) -> Any:
-    saved: Any = SimpleNamespace(clean=str(RunKey.at(NOW - timedelta(days=days))))
-    return deleted_since(run, saved).tolist()
+    return deleted_since(anew(run), saved_by(days)).tolist()
+
+
+def saved_by(days: int) -> Any:
+    return SimpleNamespace(clean=str(RunKey.at(NOW - timedelta(days=days))))
+
+
+def anew(run: Run) -> Run:
+    """Read everything again, as another process does."""
+    return replace(run, documents={})
 
 
 def gone(run: Run, key: RunKey) -> list[str]:
-    return sorted(name for some in deleted_by(run, key) for name in some.to_pylist())
+    return sorted(name for some in deleted_by(anew(run), key) for name in some.to_pylist())
 
 
 def sweep(written: Written, **outcomes: str) -> None:
@@ -68,6 +76,36 @@ def test_a_journal_says_it_of_a_sweep_that_did_not_end(run: Run) -> None:
     other.conclude("a.0.0.0.1", journal_entries("deleted", names[1:]))
     with pytest.raises(CorruptTableError, match=r"its lakegc\.plan is"):
         gone(run, before.run.key)
+
+
+def test_what_a_killed_sweep_had_asked_for_and_did_not_write_down_is_not_known(run: Run) -> None:
+    before = earlier(run, 2)
+    plan = before.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
+    journal = Journal(run.store, str(before.run.key), plan)
+    names = ["data/s/0", "data/s/1"]
+    then = NOW - timedelta(hours=40)
+    assert unanswered_since(anew(run), saved_by(2)) == ""
+    journal.intend("a.0.0.0.0", journal_entries("", names, at=then))
+    journal.conclude("a.0.0.0.0", journal_entries("deleted", names[:1], at=then))
+    said = (
+        f"the sweep of run {before.run.key} did not end, and what became of 1 object is not known"
+    )
+    assert unanswered_since(anew(run), saved_by(3)) == said
+    # Its look at the store was before a later clean run's, which saw what was there.
+    earlier(run, 1)
+    assert unanswered_since(anew(run), saved_by(1)) == ""
+    journal.conclude("b.0.0.0.0", journal_entries("already_gone", names[1:]))
+    assert unanswered_since(anew(run), saved_by(3)) == "", "another process went on with it"
+
+
+def test_a_sweep_that_was_killed_and_ended_later_is_told_by_its_report(run: Run) -> None:
+    before = earlier(run, 1)
+    plan = before.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
+    Journal(run.store, str(before.run.key), plan).intend(
+        "a.0.0.0.0", journal_entries("", ["data/s/0"])
+    )
+    sweep(before, o0="deleted")
+    assert unanswered_since(anew(run), saved_by(1)) == ""
 
 
 def test_a_run_that_was_not_swept_deleted_nothing(run: Run) -> None:
