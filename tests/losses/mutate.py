@@ -46,6 +46,7 @@ class Mutation:
         find: Its source text, which is once in the file.
         replace: The source text without it.
         test: The test that must fail without it, by pytest's name.
+        model: Its lines in the model of the protocol, by their names in `tests/model/protocol.pml`.
     """
 
     loss: int
@@ -55,6 +56,7 @@ class Mutation:
     find: str
     replace: str
     test: str
+    model: Sequence[str] = ()
 
 
 def mutations() -> Iterator[Mutation]:
