@@ -10,7 +10,7 @@
  *   deletes nor mentions; PARTS: looks are renewed in parts; INDEX; FAR: clocks differ by too much;
  *   HOOKS: something is staged over what a commit under way has sealed; LOOK: ticks for which a look
  *   is good; MARKED: collectors begin with a mark of all that is unreachable, and nobody writes;
- *   ENDS: time goes on only if somebody waits for it; TRACE: a history is replayed */
+ *   ENDS: time goes on only if somebody waits for it */
 #define GRACE 1   /* ticks for which an upload may wait for its first reference */
 #define SKEW 1    /* ticks by which clocks may differ */
 #define OLD (GRACE + SKEW + 1)
