@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Lock
 from typing import Any
 
 import boto3
 from botocore.config import Config
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
 from spark_core.storage import StoreOptions
@@ -22,6 +24,14 @@ ACCESS_KEY_ID = "AKIAMOTOTESTKEYID000"
 SECRET_ACCESS_KEY = "moto/secret+ACCESS/key0000000000000000000"
 
 _numbers = itertools.count(1)
+
+# The server looks for an object and writes it in two steps; S3 does both in one.
+_put_object, _putting = S3Response.put_object, Lock()
+
+
+def _put_at_once(request: S3Response) -> Any:
+    with _putting:
+        return _put_object(request)
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class MotoS3:
 def moto_s3() -> Iterator[MotoS3]:
     """Start a server, and stop it at the end of the block."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    S3Response.put_object = _put_at_once
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
