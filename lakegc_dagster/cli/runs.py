@@ -34,6 +34,8 @@ _MONEY = {
     "waiting": "waiting",
     "in_quarantine": "in quarantine",
 }
+# So many repositories are few: all is said of each, and each is named.
+_NAMED = 3
 _NONE = "–"  # noqa: RUF001 - a dash, as in any table
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -283,12 +285,23 @@ def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
     shown.print(console.table("", columns, rows))
     for line in _totals(found):
         shown.print(f"\n{line}", markup=False, soft_wrap=True)
+    said: dict[str, list[str]] = {}
     for each in found:
-        for line in _more(each):
-            shown.print(f"\n{each.repository}: {line}", markup=False, soft_wrap=True)
+        for line in _more(each, are_few=len(found) <= _NAMED):
+            said.setdefault(line, []).append(each.repository)
+    for line, names in said.items():
+        shown.print(f"\n{_several(names)}: {line}", markup=False, soft_wrap=True)
 
 
-def _more(each: RepositoryStatus) -> list[str]:
+def _several(names: Sequence[str]) -> str:
+    """Name repositories of which the same is said."""
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{len(names)} repositories ({', '.join(names[:_NAMED])}, ...)"
+
+
+def _more(each: RepositoryStatus, *, are_few: bool) -> list[str]:
+    """Say what the table has no room for; of many repositories, the totals say the rest."""
     said = []
     if each.problem:
         said.append(each.problem)
@@ -298,9 +311,9 @@ def _more(each: RepositoryStatus) -> list[str]:
         said.append(f"the last good mark was a clean one: {each.last_mark_why_full}.")
     for kind in each.kinds:
         said += _of_kind(kind)
-    if each.price is not None:
+    if are_few and each.price is not None:
         said.append(_money(each, each.price))
-    if each.in_quarantine[0]:
+    if are_few and each.in_quarantine[0]:
         objects, size_bytes = each.in_quarantine
         said.append(
             f"{objects:,} objects, {bytes_text(size_bytes)}, lie in quarantine and still take up "

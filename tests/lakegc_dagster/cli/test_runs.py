@@ -3,6 +3,7 @@
 What is shown, what is deleted, and how it ends.
 """
 
+import io
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,12 +11,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
+from lakegc_dagster.cli import runs
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
+from spark_core.plain_text import Price
 from spark_core.report import Report
+from spark_core.report.status import RepositoryStatus
 from spark_core.settings import load_settings
 from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
@@ -232,3 +237,20 @@ def test_wrong_keys_end_a_run_without_showing_them(place):
     assert answer.exit_code == 1
     assert "401" in answer.stderr
     assert "not-the-secret-of-anybody" not in answer.output
+
+
+@pytest.mark.parametrize(("count", "money"), [(2, 2), (30, 0)])
+def test_of_many_repositories_the_same_is_said_once(count, money):
+    found = [
+        RepositoryStatus(
+            f"team-{at:02}", price=Price(1.0), last_mark_why_full="none has passed yet"
+        )
+        for at in range(1, count + 1)
+    ]
+    stream = io.StringIO()
+    runs._show_status(Console(file=stream, width=200), found)
+    said = stream.getvalue()
+    assert said.count("the last good mark was a clean one: none has passed yet.") == 1
+    assert said.count("what was reclaimed would cost") <= money
+    named = "team-01, team-02: the" if count == 2 else "30 repositories (team-01, team-02, team-03"
+    assert named in said
