@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_core import sweep
-from spark_core.checks import CheckResult, check_table, verdict
+from spark_core.checks import CheckResult, check_table, confirming
 from spark_core.errors import DeletionFailedError
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -32,7 +32,7 @@ def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
     if spec is tables.DELETION_REPORT:
         return [judge_report(run.load(spec))]
     if spec is tables.EXPIRED_ADDRESSES:
-        return [result for result in verdict.results(run) if result.table == spec.name]
+        return [result for result in confirming.confirmed_results(run) if result.table == spec.name]
     before = tables.MARK_TABLES[: tables.MARK_TABLES.index(spec) + 1]
     return check_table(run, spec.name, {table.name: run.load(table).manifest for table in before})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_core import judging, mark, mark_and_sweep, report, sweep
-from spark_core.checks import CheckResult, verdict
+from spark_core.checks import CheckResult, confirming, sweepable, verdict
 from spark_core.errors import ClosedPartitionError, VerdictError
 from spark_core.lakegc_keys import verdict_key
 from spark_core.mark_and_sweep import Concluded
@@ -80,7 +80,9 @@ def conclude(run: Run, *, again: bool) -> tuple[Concluded, str | None]:
     if again or not is_marked(run):
         return mark_and_sweep.conclude(run), None
     found, page = report.as_stored(run, swept=False)
-    return Concluded(verdict.load(run), verdict.results(run), page, found), ALREADY_MARKED
+    return Concluded(
+        verdict.load(run), confirming.confirmed_results(run), page, found
+    ), ALREADY_MARKED
 
 
 def delete(run: Run, tell: sweep.OnProgress, *, may_begin: bool) -> Draft | StoredTable | NotSwept:
@@ -110,7 +112,7 @@ def results(run: Run, spec: TableSpec, words: str) -> Sequence[CheckResult]:
         words: What was said of it now; of a sweep that was not begun, the check says the same.
     """
     if spec is not DELETION_REPORT:
-        return [result for result in verdict.results(run) if result.table == spec.name]
+        return [result for result in confirming.confirmed_results(run) if result.table == spec.name]
     if words == _ALREADY_SWEPT:
         return judging.judge(run, spec)
     return [CheckResult(judging.NOTHING_LEFT, spec.name, True, words, {})]
@@ -119,7 +121,7 @@ def results(run: Run, spec: TableSpec, words: str) -> Sequence[CheckResult]:
 def _why_not_swept(run: Run) -> str:
     found = verdict.load(run)
     try:
-        verdict.require_recent(run, found)
+        sweepable.require_recent(run, found)
     except VerdictError as expired:
         return f"mark expired: {expired.found}"
     return (

@@ -47,7 +47,7 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
-    from spark_core.checks import verdict
+    from spark_core.checks import confirming
     from spark_core.policies import confirmed as policies
 
     shown = console.console()
@@ -60,7 +60,7 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
             found += policy.policy_digest
             confirmer, following = policy.who, f"lakegc mark {repository}"
         else:
-            confirmed = verdict.confirm(run, check, who=who())
+            confirmed = confirming.confirm(run, check, who=who())
             confirmer, found = confirmed.who, confirmed.found
             following = f"lakegc sweep {repository} --run {key}"
         shown.print(f"confirmed by {confirmer}: {found}", markup=False, soft_wrap=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_core import __version__, lakegc_keys
 from spark_core.certificate import content
 from spark_core.certificate.under_prefix import Once, UnderPrefix, under_prefix
-from spark_core.checks import verdict
+from spark_core.checks import confirming, verdict
 from spark_core.errors import ChainError
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
@@ -164,7 +164,7 @@ def _sources(run: Run, prefix: str | None) -> _Sources:
         "by_reason": deleted.by_reason,
         "after_deletion": {"keeps": after.keeps, "words": after.words},
         "mark": _mark(run),
-        "confirmed": sorted(verdict.confirmed_checks(run, found)),
+        "confirmed": sorted(confirming.confirmed_checks(run, found)),
         "prefix": prefix,
         "path": None if under is None else _path(run, under, after, deleted.among),
     }

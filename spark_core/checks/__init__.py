@@ -6,18 +6,16 @@ the verdict keeps it.
 
 from __future__ import annotations
 
-from spark_core.checks.alive import (
-    commits_are_known,
+from spark_core.checks.alive import commits_are_known, uncommitted_was_read_whole
+from spark_core.checks.audit import optimized_runs_were_right
+from spark_core.checks.committed_tables import (
     heads_are_readable,
     ranges_were_read_whole,
-    uncommitted_was_read_whole,
     zero_ranges_are_proved,
 )
-from spark_core.checks.audit import optimized_runs_were_right
 from spark_core.checks.expired import (
     expired_share_is_plausible,
     hidden_entries_were_asked,
-    live_objects_are_listed,
     mark_is_recent,
     only_data_expires,
     only_old_objects_expire,
@@ -25,6 +23,7 @@ from spark_core.checks.expired import (
     tables_were_made_in_order,
 )
 from spark_core.checks.history import nothing_changed_suddenly
+from spark_core.checks.live_objects import live_objects_are_listed
 from spark_core.checks.namespace_and_clocks import (
     clocks_agree,
     listing_lies_in_one_repository,

@@ -1,4 +1,4 @@
-"""Checks of what is alive: staged entries, commits and their tables were read to the end."""
+"""Checks of what is alive: staged entries and commits were read to the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from spark_core.records.figures import (
     EARLIER_DUMP,
     WALK,
     CommitsFigures,
-    CommittedFigures,
     StagedFigures,
 )
 from spark_core.run import Run
@@ -70,35 +69,11 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
     unknown = figures.unknown_to_dump
     compacted = figures.compacted or 0
     retained = manifest.rows - compacted
-    passed = retained > 0 and not unknown
-    if retained == 0:
-        summary = (
-            "no commit is retained, so every object would look unreachable. Run again in a minute."
-        )
-    elif unknown:
-        summary = (
-            f"the server retains {len(unknown)} commits that its own dump does not know "
-            f"({unknown[0][:12]}...). Run again; if it stays, report it with this run's manifest."
-        )
-    else:
-        summary = f"{retained} of {figures.commits} commits keep their objects"
-        if compacted:
-            summary += f"; so do {compacted} metaranges that no retained commit names"
-        if figures.refs_read_by == EARLIER_DUMP:
-            summary += (
-                f"; refs read by: log, {figures.commits_beside_dump} commits since the dump of "
-                f"{figures.dump_made_at}"
-            )
-        if figures.refs_read_by == WALK:
-            summary += (
-                f"; refs read by: walk, {figures.unknown_to_walk} more are known from "
-                "the server's list only"
-            )
     return CheckResult(
         "commits_are_known",
         manifest.table,
-        passed,
-        summary,
+        retained > 0 and not unknown,
+        _commits_words(figures, retained),
         {
             "retained": retained,
             **({"compacted": compacted} if compacted else {}),
@@ -114,167 +89,29 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
     )
 
 
-def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: ARG001 - all checks look alike
-    """Every branch's commit is retained, and its metarange and ranges were read (safety 3, 5)."""
-    commits = CommitsFigures.of(manifests["retained_commits"])
-    committed = CommittedFigures.of(manifests["committed_addresses"])
-    heads, retained = commits.heads, commits.heads_retained
-    lacking = []
-    if not heads:
-        lacking.append("no branch has a head")
-    if retained != heads:
-        lacking.append(f"{retained} of {heads} heads are retained")
-    taken = committed.taken
-    for what, wanted, known in (
-        (
-            "metaranges",
-            committed.head_metaranges,
-            committed.head_metaranges_read + taken.head_metaranges,
-        ),
-        ("ranges", committed.head_ranges, committed.head_ranges_read + taken.head_ranges),
-    ):
-        if known != wanted:
-            lacking.append(
-                f"{'only ' if known < wanted else ''}{known} of their {wanted} {what} are known"
-            )
-    return CheckResult(
-        "heads_are_readable",
-        "committed_addresses",
-        not lacking,
-        f"{commits.branches} branches stand on {heads} commits with {committed.head_metaranges} "
-        f"metaranges and {committed.head_ranges} ranges"
-        + (
-            f", but {', '.join(lacking)}. Mark again under a new run key."
-            if lacking
-            else f", all of them {_read_or_taken(taken.head_metaranges, taken.head_ranges)}"
-        ),
-        {
-            "branches": commits.branches,
-            "heads": heads,
-            "heads_retained": retained,
-            **{
-                name: getattr(committed, name)
-                for name in (
-                    "head_metaranges",
-                    "head_metaranges_read",
-                    "head_ranges",
-                    "head_ranges_read",
-                )
-            },
-            "head_metaranges_taken": taken.head_metaranges,
-            "head_ranges_taken": taken.head_ranges,
-        },
-        limit="every branch's head, every metarange and range of it",
-    )
-
-
-def _read_or_taken(metaranges: int, ranges: int) -> str:
-    """Say where tables were read, by how many were taken from the index."""
-    if not metaranges and not ranges:
-        return "read"
-    return f"read, or taken from the index ({metaranges} metaranges and {ranges} ranges)"
-
-
-def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # noqa: ARG001 - all checks look alike
-    """Every metarange and range of every retained commit was read or taken, each entry (safety 5).
-
-    What is taken from the index was read once: it never changes.
-    """
-    figures = CommittedFigures.of(manifests["committed_addresses"])
-    taken = figures.taken
-    metaranges, held, rows = (
-        figures.metaranges,
-        figures.metarange_rows,
-        figures.metarange_rows_read,
-    )
-    stored = manifests["committed_addresses"].rows + figures.addresses_left_out
-    known = (
-        figures.metaranges_read + taken.metaranges,
-        figures.ranges_read + taken.ranges,
-        figures.entries_read + taken.entries,
-    )
-    passed = (
-        known == (metaranges, figures.ranges, figures.entries)
-        and held == rows
-        and figures.addresses_read == stored
-    )
-    return CheckResult(
-        "ranges_were_read_whole",
-        "committed_addresses",
-        passed,
-        f"{metaranges} metaranges, {figures.ranges} ranges with {figures.entries} entries"
-        + (
-            f", all of them {_read_or_taken(taken.metaranges, taken.ranges)}"
-            if passed
-            else ", of which only {}, {} and {} are known, and ".format(*known)
-            + f"{held} of {rows} rows of metaranges and {stored} of "
-            f"{figures.addresses_read} addresses came out of it. Mark again under a new run key."
-        ),
-        {
-            "metaranges": metaranges,
-            "metaranges_read": figures.metaranges_read,
-            "metarange_rows": held,
-            "metarange_rows_read": rows,
-            **{
-                name: getattr(figures, name)
-                for name in ("ranges", "ranges_read", "entries", "entries_read", "addresses_read")
-            },
-            "addresses_left_out": figures.addresses_left_out,
-            **{
-                f"{name}_taken": getattr(taken, name)
-                for name in ("metaranges", "ranges", "entries")
-            },
-            "ranges_compared": taken.compared_ranges,
-        },
-        limit="no metarange, range or entry unread",
-    )
-
-
-def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
-    """If the retained commits have no range, each of them proves it (safety 3).
-
-    A fresh repository and one whose last object was removed have no range. A reading that lost the
-    ranges has none either. The metarange of each retained commit tells these cases apart: it has
-    the empty id, or it was read, now or for the index, and holds no range.
-    """
-    commits = CommitsFigures.of(manifests["retained_commits"])
-    committed = CommittedFigures.of(manifests["committed_addresses"])
-    taken, ranges = committed.taken, committed.ranges
-    wanted, read, empty = (
-        commits.metaranges,
-        committed.retained_metaranges_read + taken.retained_metaranges,
-        committed.empty_metaranges + taken.empty_metaranges,
-    )
-    none = ranges == 0
-    passed = not none or (
-        committed.retained_metaranges == wanted and read >= wanted and empty >= wanted
-    )
-    if not none:
-        summary = f"the retained commits have {ranges} ranges"
-    elif passed:
-        summary = (
-            f"the retained commits have no range: {wanted} metaranges were read and hold none, the "
-            "others have the empty id"
+def _commits_words(figures: CommitsFigures, retained: int) -> str:
+    """Say how many commits keep their objects, or why that cannot be believed."""
+    unknown = figures.unknown_to_dump
+    if retained == 0:
+        return (
+            "no commit is retained, so every object would look unreachable. Run again in a minute."
         )
-    else:
-        summary = (
-            f"the retained commits have no range, although they have {wanted} metaranges, of which "
-            f"{read} were read and {empty} hold none: everything that {run.repository.id} "
-            "committed would look unreachable. Mark again under a new run key; if it stays, report "
-            "it with this run's manifests."
+    if unknown:
+        return (
+            f"the server retains {len(unknown)} commits that its own dump does not know "
+            f"({unknown[0][:12]}...). Run again; if it stays, report it with this run's manifest."
         )
-    return CheckResult(
-        "zero_ranges_are_proved",
-        "committed_addresses",
-        passed,
-        summary,
-        {
-            "ranges": ranges,
-            "metaranges_of_commits": wanted,
-            "metaranges_of_ranges": committed.retained_metaranges,
-            "metaranges_read": committed.retained_metaranges_read,
-            "metaranges_taken": taken.retained_metaranges,
-            "empty_metaranges": empty,
-        },
-        limit="a mark has ranges, or each retained metarange was read and holds none",
-    )
+    words = f"{retained} of {figures.commits} commits keep their objects"
+    if figures.compacted:
+        words += f"; so do {figures.compacted} metaranges that no retained commit names"
+    if figures.refs_read_by == EARLIER_DUMP:
+        words += (
+            f"; refs read by: log, {figures.commits_beside_dump} commits since the dump of "
+            f"{figures.dump_made_at}"
+        )
+    if figures.refs_read_by == WALK:
+        words += (
+            f"; refs read by: walk, {figures.unknown_to_walk} more are known from "
+            "the server's list only"
+        )
+    return words

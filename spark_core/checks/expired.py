@@ -8,9 +8,7 @@ from spark_core.fates import Fate
 from spark_core.plain_text import bytes_text, span_text
 from spark_core.records import tables
 from spark_core.records.figures import (
-    CommittedFigures,
     ExpiredFigures,
-    InventoryFigures,
     ListedFigures,
     TwinFigures,
 )
@@ -155,82 +153,6 @@ def only_old_objects_expire(run: Run, manifests: Manifests) -> CheckResult:
         limit=f"no object written at or after {cutoff}",
         lifted_by=f"setting min_age_hours ({run.options.min_age} now) moves the cutoff of the next "
         "mark",
-    )
-
-
-def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
-    """The listing has what heads and staged entries reach (safety 5).
-
-    A few objects may be missing: some are lost, and some never existed.
-    """
-    listing = ListedFigures.of(manifests["namespace_slices"])
-    listed, inventory = listing.objects, listing.inventory
-    figures = ExpiredFigures.of(manifests[_TABLE])
-    live, missing = figures.live_objects, figures.missing_objects
-    retained = CommittedFigures.of(manifests["committed_addresses"]).in_data
-    found = share(missing, live)
-    limit = run.options.max_missing_share
-    # If the record of what policies took is in this store, it is the right store: those objects are
-    # not missing.
-    by_policy, since = figures.missing_by_policy or 0, figures.since_inventory or 0
-    elsewhere = by_policy + since
-    empty = listed == 0 and (live > elsewhere or (not elsewhere and retained > 0))
-    too_many = live >= run.options.share_from_objects and found > limit
-    if empty:
-        summary = (
-            f"the listing of {run.store.root}data/ is empty, although {max(live, retained)} "
-            "retained or staged addresses point into it: the objects are somewhere else. Compare "
-            "the store's settings (path, bucket, endpoint) with one object's physical address."
-            f"{_of_inventory(inventory)}"
-        )
-    elif too_many:
-        summary = (
-            f"{missing} of {live} objects that branches reach are not in the listing ({found:.1%}, "
-            f"limit {limit:.1%}), for example {figures.missing_named[0]}. "
-            f"{figures.missing_table or 'The table'} names all of them: look for them; if "
-            "they are lost for good, raise max_missing_share and mark under a new run key."
-            f"{_of_inventory(inventory)}"
-        )
-    else:
-        summary = (
-            f"{live - missing - by_policy - since} of {live} objects that branches reach are in "
-            "the listing"
-        )
-        if since:
-            summary += f", and {since} were written since the inventory"
-        if by_policy:
-            summary += f", and a retention policy took {by_policy}"
-        if missing:
-            summary += f"; the others are named in {figures.missing_table or 'the figures'}"
-    return CheckResult(
-        "live_objects_are_listed",
-        _TABLE,
-        not (empty or too_many),
-        summary,
-        {
-            "listed": listed,
-            "live": live,
-            "missing": missing,
-            **({} if inventory is None else {"since_inventory": since}),
-            "missing_share": found,
-            "max_missing_share": limit,
-            "share_from_objects": run.options.share_from_objects,
-            "missing_named": list(figures.missing_named),
-            "missing_table": figures.missing_table,
-        },
-        limit=f"at most {limit:.1%} of the objects that branches reach may be missing, once there "
-        f"are {run.options.share_from_objects:,}; an empty listing never passes",
-        lifted_by=f"{setting('max_missing_share')}; nothing lifts an empty listing",
-    )
-
-
-def _of_inventory(inventory: InventoryFigures | None) -> str:
-    """Say what else may be wrong if the listing is an inventory."""
-    if inventory is None:
-        return ""
-    return (
-        f" The listing is the inventory {inventory.manifest}: check whether it covers all of "
-        "data/, or is filtered to another prefix."
     )
 
 

@@ -94,50 +94,17 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
     now = standing(manifests)
     going = _GOING[ExpiredFigures.of(manifests[_TABLE]).collects]
     past = _last(run, going)
-    options = run.options
     drop, rise, floor = (
-        options.max_sudden_drop,
-        options.max_expired_rise,
-        options.share_from_objects,
+        run.options.max_sudden_drop,
+        run.options.max_expired_rise,
+        run.options.share_from_objects,
     )
     changes = _drops(run, now, past.last) + _rise(run, now, past.alike, going)
-    if past.damaged:
-        summary = (
-            "the verdict of an earlier run cannot be read, so what changed since is unknown: "
-            f"{'; '.join(past.damaged)}. Bring that file back, or take it away if its run no "
-            "longer matters, and mark again under a new run key."
-        )
-    elif past.last is None:
-        summary = (
-            "no earlier run of this repository passed, so there is nothing to compare with"
-            + (
-                f" ({past.not_comparable} are of another instance or version of lakegc)"
-                if past.not_comparable
-                else ""
-            )
-        )
-    elif changes:
-        summary = (
-            f"{'; '.join(changes)}. Find out why (rules, branches, the "
-            "store's settings); if it is right, confirm it by name (`lakegc confirm "
-            f"{run.repository.id} {_NAME} --run {run.key}`) and sweep."
-        )
-    else:
-        summary = (
-            f"run {past.last.run} is the baseline: it listed "
-            f"{past.last.standing['listed_objects']} objects, this run listed "
-            f"{now['listed_objects']}"
-        )
-        if past.alike is None:
-            summary += "; no run of this kind passed before, so there is nothing to compare what "
-            summary += "would go with"
-        elif past.alike != past.last:
-            summary += f"; what would go is compared with run {past.alike.run}"
     return CheckResult(
         _NAME,
         _TABLE,
         not changes and not past.damaged,
-        summary,
+        _summary(run, now, past, changes),
         {
             "compared_with": "nothing" if past.last is None else past.last.run,
             "share_compared_with": "nothing" if past.alike is None else past.alike.run,
@@ -153,6 +120,47 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
         f"retained commits; a share to go that is {rise:.0%} larger; from {floor:,} objects on",
         lifted_by=confirmed_or("max_sudden_drop or max_expired_rise", run, _NAME),
     )
+
+
+def _summary(run: Run, now: Mapping[str, int], past: _Past, changes: list[str]) -> str:
+    """Say what changed, or what the mark was compared with."""
+    if past.damaged:
+        return (
+            "the verdict of an earlier run cannot be read, so what changed since is unknown: "
+            f"{'; '.join(past.damaged)}. Bring that file back, or take it away if its run no "
+            "longer matters, and mark again under a new run key."
+        )
+    if past.last is None:
+        incomparable = (
+            f" ({past.not_comparable} are of another instance or version of lakegc)"
+            if past.not_comparable
+            else ""
+        )
+        return (
+            "no earlier run of this repository passed, so there is nothing to compare with"
+            f"{incomparable}"
+        )
+    if changes:
+        return (
+            f"{'; '.join(changes)}. Find out why (rules, branches, the "
+            "store's settings); if it is right, confirm it by name (`lakegc confirm "
+            f"{run.repository.id} {_NAME} --run {run.key}`) and sweep."
+        )
+    return _baseline_words(now, past.last, past.alike)
+
+
+def _baseline_words(now: Mapping[str, int], last: _Baseline, alike: _Baseline | None) -> str:
+    """Name the runs that a mark without sudden changes was compared with."""
+    words = (
+        f"run {last.run} is the baseline: it listed {last.standing['listed_objects']} objects, "
+        f"this run listed {now['listed_objects']}"
+    )
+    if alike is None:
+        return (
+            f"{words}; no run of this kind passed before, so there is nothing to compare what "
+            "would go with"
+        )
+    return words if alike == last else f"{words}; what would go is compared with run {alike.run}"
 
 
 def _drops(run: Run, now: Mapping[str, int], past: _Baseline | None) -> list[str]:

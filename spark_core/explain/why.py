@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import holds, lakegc_keys
-from spark_core.checks import verdict
+from spark_core.checks import confirming, verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
 from spark_core.explain.stored_rows import rows_of
@@ -436,7 +436,7 @@ def _standing_of(run: Run) -> list[Reason]:
         found = verdict.load(run)
     except VerdictError:
         return [Reason("sweep", "the mark was not checked yet, so no sweep takes it")]
-    confirmed = verdict.confirmed_checks(run, found)
+    confirmed = confirming.confirmed_checks(run, found)
     names = ", ".join(check["name"] for check in found.failed if check["name"] not in confirmed)
     begun = Journal(run.store, str(run.key), run.load(tables.EXPIRED_ADDRESSES).manifest.sha256)
     if names:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
 from spark_core.addresses.namespace import Namespace
-from spark_core.checks import verdict
+from spark_core.checks import sweepable
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
 from spark_core.records import tables
 from spark_core.records.figures import StagedFigures
@@ -81,7 +81,7 @@ def write(run: Run) -> str:
         ObjectExistsError: If another mark lies there.
         UnsafePlanError: If not every address was written.
     """
-    _, expired = verdict.require_sweepable(run)
+    _, expired = sweepable.require_sweepable(run)
     by_policy = policy_rows.of_plan(run, expired)
     going = expired.manifest.rows - (0 if by_policy is None else by_policy.objects_of(expired))
     slices = run.load(tables.NAMESPACE_SLICES)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import lakegc_keys
-from spark_core.checks import verdict
+from spark_core.checks import confirming, verdict
 from spark_core.checks.expired import waiting_words
 from spark_core.errors import VerdictError
 from spark_core.fates import Fate
@@ -288,7 +288,7 @@ def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
         # A mark whose checks were not run yet can be looked at. The sweep asks for the verdict
         # itself.
         return None, ()
-    confirmed = verdict.confirmed_checks(run, found)
+    confirmed = confirming.confirmed_checks(run, found)
     checks = tuple(
         Check(
             name=check["name"],

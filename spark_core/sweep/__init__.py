@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from spark_core import schemas
-from spark_core.checks import verdict
+from spark_core.checks import sweepable, verdict
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lock import lease
 from spark_core.phases import Deleting, phase
@@ -112,7 +112,7 @@ def require_switched_on(run: Run) -> None:
 def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     require_switched_on(run)
     earlier = require_unfinished(run)
-    _, expired = verdict.require_sweepable(run)
+    _, expired = sweepable.require_sweepable(run)
     limits = run.limits
     if expired.manifest.rows:
         require_answered(run)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_core import lakegc_keys, report, sweep
-from spark_core.checks import verdict
+from spark_core.checks import confirming, sweepable, verdict
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -441,10 +441,10 @@ def after_run(run: Run) -> House:
 
 
 def _why_not_yet(run: Run, found: Verdict) -> str | None:
-    confirmed = verdict.confirmed_checks(run, found)
+    confirmed = confirming.confirmed_checks(run, found)
     if failed := [str(check["name"]) for check in found.failed if check["name"] not in confirmed]:
         return f"the mark of run {run.key} did not pass ({', '.join(failed)})"
-    verdict.require_recent(run, found)
+    sweepable.require_recent(run, found)
     if not run.options.may_sweep:
         return None
     # A sweep by this process forgets that it stored the verdict.

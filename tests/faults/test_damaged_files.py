@@ -13,7 +13,7 @@ import pytest
 
 from spark_core import graveler, holds, lakegc_keys, schemas
 from spark_core.addresses.namespace import Namespace
-from spark_core.checks import verdict
+from spark_core.checks import confirming, sweepable, verdict
 from spark_core.errors import CorruptTableError
 from spark_core.holds import Hold
 from spark_core.lakefs import read_retained, read_uncommitted
@@ -249,10 +249,10 @@ def _lock(bench: Bench, keys: Callable[[Any], Sequence[tuple[str, str]]]) -> lis
     run = bench.run()
     passing_mark(run, expired_addresses={"expired_objects": 9_000})
     verdict.conclude(run)
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
 
     def subject(key: str, name: str) -> Subject:
-        made = stored(run.store, key, lambda: verdict.require_sweepable(run)[1].manifest, name)
+        made = stored(run.store, key, lambda: sweepable.require_sweepable(run)[1].manifest, name)
         return put_back(run.store, key, made)
 
     return [subject(key, name) for key, name in keys(run)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_core.checks import verdict
+from spark_core.checks import sweepable, verdict
 from spark_core.errors import LeaseHeldError, UnsafePlanError, VerdictError
 from spark_core.holds import Hold, Holds
 from spark_core.lock import lease
@@ -55,7 +55,7 @@ def test_18_the_sweep_ran_although_a_check_had_failed(tmp_path: Path) -> None:
     with pytest.raises(
         VerdictError, match="did not pass its checks: live_objects_are_listed: 5000 of 10000"
     ):
-        verdict.require_sweepable(lenient)
+        sweepable.require_sweepable(lenient)
 
 
 def test_19_two_collectors_worked_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from lakegc_dagster.sandbox import gc, merge, objects, refs
 from spark_core import holds, lakegc_keys
 from spark_core.addresses.address_hashes import hashed
-from spark_core.checks import CheckResult, verdict
+from spark_core.checks import CheckResult, confirming, sweepable
 from spark_core.errors import VerdictError
 from spark_core.index.choosing import AUDIT
 from spark_core.mark.brought_back import only_in_expired_commits
@@ -63,7 +63,7 @@ def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPl
     assert (figures.deleted_objects, figures.alive_named) == (1, (wrong,))
     assert [check["name"] for check in found.failed] == [AUDIT]
     with pytest.raises(VerdictError, match=AUDIT):
-        verdict.require_sweepable(full)
+        sweepable.require_sweepable(full)
     _, marked = place.mark(7, **OPTIMIZED)
     assert "found an object alive that an optimized run had deleted" in why_clean(marked)
     # A clean run that somebody asks for does not make it forgotten.
@@ -75,7 +75,7 @@ def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPl
     place.mark(6.7, **OPTIMIZED)
     _, marked = place.mark(6.6, **OPTIMIZED)
     assert "found an object alive that an optimized run had deleted" in why_clean(marked)
-    verdict.confirm(full, AUDIT, who="me")
+    confirming.confirm(full, AUDIT, who="me")
     run, marked = place.mark(6, **OPTIMIZED)
     assert not why_clean(marked)
 

@@ -15,7 +15,7 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox, gc, objects, repositories
 from lakegc_dagster.sandbox.xids import encode_xid
 from spark_core import report
-from spark_core.checks import verdict
+from spark_core.checks import sweepable, verdict
 from spark_core.errors import VerdictError
 from spark_core.fates import Fate
 from tests.support.passing_mark import passing_mark
@@ -165,7 +165,7 @@ def test_38_a_mark_read_long_before_its_verdict_was_swept(tmp_path: Path) -> Non
     assert verdict.conclude(run)[0].passed
     run.environment.clock.sleep(timedelta(days=6).total_seconds())
     with pytest.raises(VerdictError, match=r"is 12 days old, the limit \(max_mark_age_days\)"):
-        verdict.require_sweepable(run)
+        sweepable.require_sweepable(run)
 
 
 @pytest.mark.spark

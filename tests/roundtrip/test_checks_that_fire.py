@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import objects, refs, repositories
-from spark_core.checks import verdict
+from spark_core.checks import confirming
 from spark_core.errors import VerdictError
 from spark_core.mark.missing import NAMED_MISSING
 from spark_core.records import tables
@@ -66,7 +66,7 @@ def test_what_is_lost_is_named_in_full_and_a_confirmed_share_opens_nothing_else(
     assert marked.expired.manifest.facts["missing_manifest"] == table.manifest.sha256
 
     assert "5 of 6 objects (83.3%)" in failed[SHARE].summary
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     with pytest.raises(VerdictError, match=f"did not pass its checks: {LISTED}: 25 of 26 objects"):
         sweep_only(run)
     stored = {key for batch in run.store.list("data/") for key in batch.column("key").to_pylist()}
@@ -83,7 +83,7 @@ def test_mostly_garbage_and_lost_is_swept_once_the_limit_is_raised_and_the_share
     assert [check["name"] for check in found.failed] == [SHARE]
     with pytest.raises(VerdictError, match=f"lakegc confirm repo {SHARE}"):
         sweep_only(run)
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     assert set(sweep_only(run).values()) == {"deleted"}
     assert {
         key for batch in run.store.list("data/") for key in batch.column("key").to_pylist()

@@ -11,7 +11,7 @@ from lakegc_dagster.sandbox import gc, history, objects, refs, repositories
 from spark_core import holds, mark, schemas
 from spark_core.addresses.namespace import slice_of
 from spark_core.certificate.issue import certificate
-from spark_core.checks import verdict
+from spark_core.checks import confirming
 from spark_core.errors import AddressError, NotFoundError, SettingsError
 from spark_core.explain import (
     address_of,
@@ -377,7 +377,7 @@ def test_an_explanation_follows_what_was_confirmed_held_killed_and_restored_sinc
     address = next(file.address for file in story.deleted if file.path == "d_0316")
     refused = explain(run, address)
     assert "refused by expired_share_is_plausible" in refused.reasons[-1].text
-    verdict.confirm(run, "expired_share_is_plausible", who="ann")
+    confirming.confirm(run, "expired_share_is_plausible", who="ann")
     assert explain(run, address).reasons[-1].text == "what the checks found is confirmed"
     holds.add(run, "late", "address", address, who="ann", why="")
     assert [one.kind for one in explain(run, address).reasons] == ["rule", "hold", "sweep"]

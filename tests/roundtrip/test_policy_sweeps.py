@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from spark_core import holds, lakegc_keys, report
-from spark_core.checks import verdict
+from spark_core.checks import confirming, verdict
 from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, TransientError, VerdictError
 from spark_core.explain.why import explain
@@ -595,7 +595,7 @@ def test_a_repository_whose_objects_all_went_by_a_policy_is_marked_like_any_othe
     told.at(10)
     run, mark = marked(told)
     assert mark.addresses(run) == []
-    said = {result.name: result.summary for result in verdict.results(run)}
+    said = {result.name: result.summary for result in confirming.confirmed_results(run)}
     assert said["live_objects_are_listed"] == (
         "0 of 1 objects that branches reach are in the listing, and a retention policy took 1"
     )

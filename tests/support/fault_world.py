@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.xids import encode_xid
 from spark_core import holds, lakegc_keys, report, sweep
-from spark_core.checks import verdict
+from spark_core.checks import sweepable
 from spark_core.errors import ChainError, DeletionFailedError, LakegcError, VerdictError
 from spark_core.lock import lease_log
 from spark_core.records import journal, tables
@@ -296,7 +296,7 @@ class FaultWorld:
             mark_command(self.open())
             return True
         try:
-            verdict.require_sweepable(run)
+            sweepable.require_sweepable(run)
         except (VerdictError, ChainError):
             return False
         return True

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from spark_core import lakegc_keys, mark
-from spark_core.checks import verdict
+from spark_core.checks import confirming, verdict
 from spark_core.errors import LakegcError
 from spark_core.index import merging
 from spark_core.index import saved as saved_documents
@@ -344,7 +344,7 @@ class OptimizedMachine(AsideMachine):
         # Histories bring entries of deleted objects back, by refs on commits that had expired. That
         # each object was dead when it was deleted, the comparison with the oracle says.
         if AUDIT in failed:
-            verdict.confirm(run, AUDIT, who="search")
+            confirming.confirm(run, AUDIT, who="search")
         return [name for name in failed if name != AUDIT]
 
     def _open(self, key: datetime, options: Options, opened: datetime | None = None) -> Run:

@@ -10,7 +10,7 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.names import OWN
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core import checks as guards
-from spark_core.checks import verdict
+from spark_core.checks import confirming, sweepable, verdict
 from tests.support.command_line import settings_on
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run
@@ -60,8 +60,8 @@ def test_a_finding_is_confirmed_by_name_and_the_way_on_is_shown(marked):
     assert "confirmed by " in answer.stdout
     assert "9000 of 10000 objects (90.0%)" in answer.stdout
     assert f"next     lakegc sweep repo --run {run.key} --config " in answer.stdout
-    found, _ = verdict.require_sweepable(run)
-    assert verdict.confirmed_checks(run, found) == {SHARE}
+    found, _ = sweepable.require_sweepable(run)
+    assert confirming.confirmed_checks(run, found) == {SHARE}
 
 
 def test_a_run_without_a_mark_is_refused(marked):

@@ -210,7 +210,7 @@ ELSEWHERE = {
     "tables_were_made_in_order": "tests/spark_core/run/test_chain.py",
     "nothing_changed_suddenly": "test_sudden_change.py",
     "optimized_runs_were_right": "tests/losses/test_losses_of_optimized_runs.py",
-    "mark_is_recent": "tests/spark_core/checks/test_verdict.py",
+    "mark_is_recent": "tests/spark_core/checks/test_sweepable.py",
 }
 CASES = [(name, *case) for name, cases in FIRING.items() for case in cases]
 

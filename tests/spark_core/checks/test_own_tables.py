@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_core.checks import verdict
+from spark_core.checks import sweepable, verdict
 from spark_core.errors import VerdictError
 from spark_core.records import tables
 from spark_core.records.writing import Draft
@@ -68,7 +68,7 @@ def test_a_table_that_another_process_replaced_before_the_verdict_is_never_swept
     _store_again(_as_another_process(run))
     verdict.conclude(run)
     with pytest.raises(VerdictError, match=r"retained_commits .* is not the one that the verdict"):
-        verdict.require_sweepable(run)
+        sweepable.require_sweepable(run)
 
 
 def test_a_table_that_was_made_again_is_read_for_the_verdict(run, manifests):

@@ -8,7 +8,7 @@ import pytest
 
 from spark_core import checks as guards
 from spark_core import lakegc_keys
-from spark_core.checks import verdict
+from spark_core.checks import confirming, verdict
 from spark_core.model import RunKey
 from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
@@ -188,7 +188,7 @@ def test_a_run_that_was_confirmed_is_the_next_measure(run):
     _mark(run, 2)
     changed, said = _mark(run, 1, listed=100, live=50, going=0)
     assert not said.passed
-    verdict.confirm(changed, NAME, who="a person")
+    confirming.confirm(changed, NAME, who="a person")
     _, said = _mark(run, listed=100, live=50, going=0)
     assert said.passed
     assert said.figures["compared_with"] == str(changed.key)
@@ -233,7 +233,7 @@ def test_a_folder_of_somebody_else_beside_the_runs_is_passed_over(run):
 def test_a_damaged_confirmation_of_an_earlier_run_refuses_by_name(run):
     _mark(run, 2)
     changed, _ = _mark(run, 1, listed=100, live=50, going=0)
-    verdict.confirm(changed, NAME, who="a person")
+    confirming.confirm(changed, NAME, who="a person")
     key = lakegc_keys.confirmation_key(changed.key, NAME)
     run.store.put(key, run.store.read(key).replace(b"a person", b"another1"))
     _, said = _mark(run, listed=100, live=50, going=0)

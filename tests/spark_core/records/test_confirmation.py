@@ -7,7 +7,7 @@ import pytest
 
 from spark_core import lakegc_keys
 from spark_core import report as reports
-from spark_core.checks import verdict
+from spark_core.checks import confirming, sweepable, verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import confirmation, documents, tables
@@ -46,8 +46,8 @@ def test_a_first_run_that_takes_most_is_swept_once_it_is_confirmed_by_name(run):
         VerdictError,
         match=rf"did not pass its checks: {SHARE}: 9000 of 10000 .*lakegc confirm repo {SHARE}",
     ):
-        verdict.require_sweepable(run)
-    said = verdict.confirm(run, SHARE, who="ann@desk")
+        sweepable.require_sweepable(run)
+    said = confirming.confirm(run, SHARE, who="ann@desk")
     assert (said.run, said.check, said.verdict, said.who) == (
         str(run.key),
         SHARE,
@@ -55,20 +55,20 @@ def test_a_first_run_that_takes_most_is_swept_once_it_is_confirmed_by_name(run):
         "ann@desk",
     )
     assert "9000 of 10000 objects" in said.found
-    found, _ = verdict.require_sweepable(run)
+    found, _ = sweepable.require_sweepable(run)
     assert found == stored, "the verdict itself never changes"
 
 
 def test_said_twice_the_first_one_stands(run):
     _marked(run, **MOST)
-    first = verdict.confirm(run, SHARE, who="ann@desk")
-    assert verdict.confirm(run, SHARE, who="ben@desk") == first
+    first = confirming.confirm(run, SHARE, who="ann@desk")
+    assert confirming.confirm(run, SHARE, who="ben@desk") == first
     assert confirmation.load(run.store, run.key, SHARE) == first
 
 
 def test_it_holds_for_its_own_mark_alone(run):
     _marked(run, **MOST)
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     key = RunKey.at(NOW - timedelta(hours=1))
     other = replace(run, key=key, cutoff=cutoff_of(run.options, key))
     _marked(other, **MOST)
@@ -77,11 +77,11 @@ def test_it_holds_for_its_own_mark_alone(run):
         run.store.read(lakegc_keys.confirmation_key(run.key, SHARE)),
     )
     with pytest.raises(VerdictError, match=f"did not pass its checks: {SHARE}"):
-        verdict.require_sweepable(other)
+        sweepable.require_sweepable(other)
     with pytest.raises(
         VerdictError, match=r"confirms another verdict than the one of run 2026-11-20T01-00-00Z"
     ):
-        verdict.confirm(other, SHARE, who="ann@desk")
+        confirming.confirm(other, SHARE, who="ann@desk")
 
 
 def test_nothing_else_can_be_confirmed(run):
@@ -90,11 +90,11 @@ def test_nothing_else_can_be_confirmed(run):
         VerdictError,
         match=r"is not a check that can be confirmed .*What lifts it: setting max_missing_share",
     ):
-        verdict.confirm(run, "live_objects_are_listed", who="ann@desk")
+        confirming.confirm(run, "live_objects_are_listed", who="ann@desk")
     with pytest.raises(
         VerdictError, match=r"no_such_check is not a check that can be confirmed.*nothing lifts it"
     ):
-        verdict.confirm(run, "no_such_check", who="ann@desk")
+        confirming.confirm(run, "no_such_check", who="ann@desk")
 
 
 def test_a_confirmation_that_somebody_made_for_another_check_opens_nothing(run):
@@ -105,7 +105,7 @@ def test_a_confirmation_that_somebody_made_for_another_check_opens_nothing(run):
     )
     run.store.put(lakegc_keys.confirmation_key(run.key, check), forged.to_json())
     with pytest.raises(VerdictError, match=f"did not pass its checks: {check}"):
-        verdict.require_sweepable(run)
+        sweepable.require_sweepable(run)
 
 
 def test_what_passed_needs_no_confirmation(run):
@@ -113,30 +113,30 @@ def test_what_passed_needs_no_confirmation(run):
     with pytest.raises(
         VerdictError, match=rf"{SHARE} passed in the mark of run .*there is nothing to confirm"
     ):
-        verdict.confirm(run, SHARE, who="ann@desk")
+        confirming.confirm(run, SHARE, who="ann@desk")
 
 
 def test_a_run_without_a_verdict_cannot_be_confirmed(run):
     with pytest.raises(VerdictError, match="has no verdict"):
-        verdict.confirm(run, SHARE, who="ann@desk")
+        confirming.confirm(run, SHARE, who="ann@desk")
 
 
 def test_it_lifts_one_check_and_not_its_neighbour(run):
     _marked(run, expired_addresses={**MOST["expired_addresses"], **LOST["expired_addresses"]})
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     with pytest.raises(
         VerdictError, match="did not pass its checks: live_objects_are_listed"
     ) as refusal:
-        verdict.require_sweepable(run)
+        sweepable.require_sweepable(run)
     assert SHARE not in str(refusal.value)
 
 
 def test_a_check_that_fails_only_now_is_not_lifted_by_a_note_on_another(run):
     _marked(run, **MOST)
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     # The object that was listed as live is lost by the limit of now.
     stricter = replace(run, options=replace(run.options, max_missing_share=0, share_from_objects=0))
-    verdict.require_sweepable(stricter)
+    sweepable.require_sweepable(stricter)
     manifest = run.load(tables.EXPIRED_ADDRESSES).manifest
     run.store.put(
         tables.manifest_key(tables.EXPIRED_ADDRESSES, run.key),
@@ -145,19 +145,19 @@ def test_a_check_that_fails_only_now_is_not_lifted_by_a_note_on_another(run):
         ).to_json(),
     )
     with pytest.raises(VerdictError, match="is not the one that the verdict speaks of"):
-        verdict.require_sweepable(stricter)
+        sweepable.require_sweepable(stricter)
 
 
 def test_a_confirmation_that_was_edited_refuses_by_name(run):
     _marked(run, **MOST)
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     key = lakegc_keys.confirmation_key(run.key, SHARE)
     run.store.put(key, run.store.read(key).replace(b"ann@", b"ben@"))
     with pytest.raises(
         CorruptTableError,
         match=r"_confirmed\.expired_share_is_plausible\.json: its bytes are not those",
     ):
-        verdict.require_sweepable(run)
+        sweepable.require_sweepable(run)
 
 
 def test_a_confirmation_of_another_shape_is_damaged(run):
@@ -165,7 +165,7 @@ def test_a_confirmation_of_another_shape_is_damaged(run):
     key = lakegc_keys.confirmation_key(run.key, SHARE)
     run.store.put(key, documents.seal({"format": confirmation.Confirmation.FORMAT, "check": SHARE}))
     with pytest.raises(CorruptTableError, match="not a confirmation of lakegc"):
-        verdict.require_sweepable(run)
+        sweepable.require_sweepable(run)
 
 
 def test_a_report_of_a_refused_mark_tells_what_was_confirmed_since(run):
@@ -179,7 +179,7 @@ def test_a_report_of_a_refused_mark_tells_what_was_confirmed_since(run):
     )
     reports.save(run, stored)
     assert reports.load(run) == stored
-    verdict.confirm(run, SHARE, who="ann@desk")
+    confirming.confirm(run, SHARE, who="ann@desk")
     found = reports.load(run)
     assert (found.passed, found.refused) == (True, {})
     assert [
