@@ -40,8 +40,8 @@ emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) tha
 test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-deep: $(READY) $(EMULATORS) ## run the long searches, more than an hour (ARGS="tests/search" for a part; docs/development.md)
-	$(BIN)/python -m pytest -q -m deep -n 2 --dist loadfile --no-loadscope-reorder --timeout=3600 --hypothesis-profile=deep $(ARGS)
+test-deep: $(READY) $(EMULATORS) ## run the long searches, more than an hour, and end with their table (ARGS="search": a part; a run that was ended goes on)
+	$(BIN)/python -m tests.deep.run $(ARGS)
 
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
 	$(BIN)/python -m tests.losses.mutate $(ARGS)
