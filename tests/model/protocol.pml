@@ -4,7 +4,8 @@
  * A repository has one path, so a commit is the object that it has there. A set of objects is a
  * number, a bit an object. Counted ticks stop where more of them change nothing, so a run may last
  * for ever. A line with "guard NAME" is a guard: run.py takes out one after the other, and an
- * invariant must break. docs/decisions/model.md says what is left out. run.py defines
+ * invariant must break. "step NAME" is where replay.py has it wait for an event of a real run.
+ * docs/decisions/model.md says what is left out. run.py defines
  *   OBJECTS, COLLECTORS; RUNS marks of each; ACTS of people, DO: a bit for each kind in World;
  *   KILLS; FAULTS: readings that lose rows without an error; FAILS: objects that the store neither
  *   deletes nor mentions; PARTS: looks are renewed in parts; INDEX; FAR: clocks differ by too much;
@@ -148,7 +149,7 @@ end:do
 proctype Store(byte i) {
     byte o, x;
 end:do
-    :: atomic { fly[i] -> x = fly[i];
+    :: atomic { fly[i] -> /* step LANDS of fly[i] */ x = fly[i];
         if :: true
         :: fails > 0 -> fails--; select(o : 1 .. OBJECTS); x = x & ~bit(o)
         fi;
@@ -165,8 +166,8 @@ inline diff_of(b) {
     if :: seen[me] = seen[me] | (((names >> b) & 1) -> shown(b) : 0) :: faults > 0 -> faults-- fi
 }
 inline scan() { /* one call over all branches, in two halves */
-    d_step { churned = 0; got = shown(0) };
-    atomic {
+    d_step { /* step SCAN */ churned = 0; got = shown(0) };
+    atomic { /* step SCAN */
         if :: got = (churned -> 0 : got | shown(1)) :: !churned && faults > 0 -> faults--; got = 0 fi;
         seen[me] = seen[me] | got; got = 0; churned = 0
     }}
@@ -181,8 +182,8 @@ inline read_staged(which) {
     scan();
     scan(); /* guard SECOND_SCAN */
 #endif
-    atomic { diff_of(0) }; /* guard DIFFS */
-    atomic { diff_of(1) }; /* guard DIFF_OF_EACH_BRANCH */
+    atomic { /* step DIFF_0 */ diff_of(0) }; /* guard DIFFS */
+    atomic { /* step DIFF_1 */ diff_of(1) }; /* guard DIFF_OF_EACH_BRANCH */
     d_step {
         seen[me] = seen[me] | bit(below[0]) | bit(below[1]); /* guard COMPACTED */
         names = 0
@@ -190,7 +191,7 @@ inline read_staged(which) {
 
 /* What commits and people keep, in one reading. */
 inline read_refs() {
-    atomic {
+    atomic { /* step REFS */
         if :: true ->
             found = 1; got = 0; was[0] = head[0]; was[1] = head[1];
             got = got | heads; /* guard HEADS */
@@ -231,14 +232,14 @@ inline forget() { /* what was only in memory */
 }
 
 inline mark() {
-    atomic {
+    atomic { /* step CUTOFF */
         must[me] = reachable; young[me] = youngest; due[me] = oldest & ~(reachable); in_order[me] = 1;
         limit = limit + GRACE; /* guard MIN_AGE */
         limit = limit + SKEW; /* guard CUTOFF_LESS_SKEW */
         if :: ahead[me] > SKEW -> goto refused :: else fi; /* guard CLOCKS_AGREE */
         cut = 1; old[me] = older(limit) /* guard CUTOFF_FIRST */
     };
-    atomic { /* the listing; somebody may make a table again, out of order */
+    atomic { /* step LIST */ /* the listing; somebody may make a table again, out of order */
 #if INDEX
         changed = 0; ripe = old[me]; listed = indexed & ~deleted[me]; old[me] = old[me] | listed;
 #endif
@@ -246,7 +247,7 @@ inline mark() {
         if :: may(12) -> mixed = 1; in_order[me] = 0 :: true fi
     };
     read_all(3);
-    d_step { /* the decision, and the verdict */
+    d_step { /* step VERDICT */ /* the decision, too */
         if :: !cut -> old[me] = older(limit) :: else fi;
         plan[me] = listed & old[me] & ~seen[me];
 #if INDEX
@@ -265,7 +266,7 @@ inline mark() {
 /* The lease: a log in which each place is written once. Who takes it has read the log before. */
 inline take_lease() {
     skip;
-again:atomic {
+again:atomic { /* step LEASE */
         waits[me] = 1; wait = TTL;
         wait = wait + SKEW; /* guard LEASE_PLUS_SKEW */
         quiet = 1;
@@ -273,7 +274,7 @@ again:atomic {
         (!holder || (holder == me + 1 && quiet) || (holder && beat_age[holder - 1] + ahead[me] >= wait + ahead[holder - 1])); /* guard LEASE */
         same_epoch[me] = 1; same_place[me] = 1; wait = 0; quiet = 0; waits[me] = 0
     };
-    atomic { /* both may have read the same log */
+    atomic { /* step TAKEN */ /* both may have read the same log */
         if :: !same_epoch[me] -> goto again :: else fi; /* guard CONDITION_OF_A_PUT */
         if :: !same_place[me] -> goto again :: else fi; /* guard TAKING_OVER_ENDS_THE_LOG */
         assert(one_collects || (!fly[0] && !fly[1]));
@@ -306,7 +307,7 @@ inline sweep() {
             look(part); /* guard LOOK_AGAIN */
             part = 3
         :: else fi;
-        atomic { /* a heartbeat; then a lot, and what of it needs no request */
+        atomic { /* step BEAT */ /* a heartbeat; then a lot, and what of it needs no request */
             if :: !owns[me] -> goto refused :: else fi; /* guard BEAT */
             next_place(); beat_age[me] = 0;
             lot = left; if :: true :: lot & 4 -> lot = 4 fi;
@@ -315,8 +316,9 @@ inline sweep() {
             lot = lot & there; got = alive[me] | youngest; stays[me] = stays[me] | (lot & got);
             lot = lot & ~got /* guard KEPT_TRAVELS */
         };
+        /* step INTENT of lot */
         meant[me] = meant[me] | lot; /* guard INTENT_FIRST */
-        atomic {
+        atomic { /* step REQUEST of lot */
             lot = lot & there & ~(youngest); /* guard RECHECK */
             if :: timer[me] >= LOOK -> lot = 0 :: else fi; /* guard LOOKS_END */
             if :: beat_age[me] >= TTL - FLIGHT -> lot = 0 :: else fi; /* guard LEASES_END */
@@ -325,14 +327,14 @@ inline sweep() {
             fly[me] = lot; is_answered[me] = 0; landed[me] = 0
         };
         if :: lot -> atomic {
-            is_answered[me] -> is_answered[me] = 0; got = lot;
+            is_answered[me] -> /* step OUTCOME of lot */ is_answered[me] = 0; got = lot;
             got = got & landed[me]; /* guard NOT_MENTIONED_IS_NOT_DELETED */
             deleted[me] = deleted[me] | got; failed[me] = failed[me] | (lot & ~got);
             tried = tried | (lot & ~got); landed[me] = 0; got = 0; lot = 0
         }
         :: else fi
     od;
-    atomic { /* the report, from the journal; and the end of the lease */
+    atomic { /* step REPORT */ /* the report, from the journal; and the end of the lease */
         failed[me] = failed[me] & ~(deleted[me] | gone[me] | stays[me]);
         assert(report_is_the_store || (deleted[me] | gone[me] | stays[me] | failed[me]) == plan[me]);
         assert(report_is_the_store || !((deleted[me] | gone[me]) & there));

@@ -25,7 +25,7 @@ import click
 MODEL = Path(__file__).with_name("protocol.pml")
 _GUARD = re.compile(r"/\* guard (\w+) \*/")
 _BROKEN = re.compile(r"assertion violated \(*!?\(?(\w+)")
-_DEFAULTS = {
+DEFAULTS = {
     "OBJECTS": 3,
     "COLLECTORS": 1,
     "RUNS": 1,
@@ -69,7 +69,7 @@ class Configuration:
     @property
     def flags(self) -> list[str]:
         """The definitions, as Spin takes them."""
-        return [f"-D{name}={value}" for name, value in (_DEFAULTS | self.defined).items()]
+        return [f"-D{name}={value}" for name, value in (DEFAULTS | self.defined).items()]
 
 
 PEOPLE = Configuration("one collector, all that people do twice", {"ACTS": 2})
@@ -217,16 +217,16 @@ def explore(source: str, configuration: Configuration) -> Explored:
         source = re.sub(r"^ltl .*$", "", source, flags=re.MULTILINE)
     with tempfile.TemporaryDirectory(prefix="lakegc-model-") as folder:
         Path(folder, "model.pml").write_text(source)
-        _done(["spin", *configuration.flags, "-a", "model.pml"], folder)
+        done(["spin", *configuration.flags, "-a", "model.pml"], folder)
         kind = "-DNFAIR=3" if is_ending else "-DSAFETY"
         keep = "-DBITSTATE" if configuration.bitstate else "-DCOLLAPSE"
         words = ["gcc", "-O2", "-w", kind, keep, f"-DMEMLIM={_MEMORY}", "-o", "pan", "pan.c"]
-        _done(words, folder)
+        done(words, folder)
         search = ["./pan", "-m400000", "-w33" if configuration.bitstate else "-w24"]
         if is_ending:
             search += ["-a", "-f"]
         began = time.monotonic()
-        said = _done(
+        said = done(
             ["timeout", "-s", "INT", str(configuration.seconds), *search],
             folder,
             but={130, 124},
@@ -234,7 +234,7 @@ def explore(source: str, configuration: Configuration) -> Explored:
     return _explored(said, time.monotonic() - began, is_cut=not configuration.bitstate)
 
 
-def _done(words: list[str], folder: str, but: set[int] | None = None) -> str:
+def done(words: list[str], folder: str, but: set[int] | None = None) -> str:
     ended = subprocess.run(
         words, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )

@@ -10,15 +10,29 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
 
-from spark_core import sweep
+from spark_core import lakegc_keys, sweep
 from spark_core.errors import IncompleteReadError
+from tests.model import replay
+from tests.model.replay import Word
+from tests.model.run import why_not
 from tests.support.pipeline import mark_and_conclude
+from tests.support.recorded_events import (
+    Event,
+    Judged,
+    Recorder,
+    References,
+    age_of,
+    references,
+    words_of,
+)
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.search_oracle import Options, reachable, young
 from tests.support.stored_rows import rows_of
@@ -31,36 +45,61 @@ MIN_AGE = timedelta(hours=24)
 OPTIONS = Options()
 # About as many calls as a collection of the scene makes; the search counts them.
 CALLS = 230
+LEASE = lakegc_keys.LEASE
 # The first call of a read of staged entries.
 LOOK = "prepare_garbage_collection_uncommitted"
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A collection beside writers: when they acted, and whether it refused to go on."""
+    """A collection beside writers.
+
+    Attributes:
+        schedule: When they acted.
+        refused: Whether it refused to go on.
+        events: What happened, in its order.
+        judged: What became of each object.
+        words: The histories of objects, which the model allows.
+        left_out: Objects whose histories the model has no word for, by reasons.
+    """
 
     schedule: Schedule
     refused: bool = False
+    events: Sequence[Event] = ()
+    judged: Judged | None = None
+    words: Collection[Word] = ()
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def collect(sandbox, spark, moments) -> Collected:
     """Mark and sweep a new scene while writers act at these moments, and compare the result."""
     scene = Scene(sandbox, NOW)
     repository = scene.repository
-    schedule = Schedule(scene.actions, moments, lambda: reachable(repository, NOW, OPTIONS))
+    recorder = Recorder()
+
+    def seen() -> set[str]:
+        recorder.changed(references(repository, NOW, OPTIONS))
+        return reachable(repository, NOW, OPTIONS)
+
+    def heard(call: str) -> None:
+        if not call.startswith("store."):
+            recorder.served(call)
+
+    schedule = Schedule(scene.actions, moments, seen, heard)
     before = repository.objects()
     # One branch at a time: only then do calls come in an order that one number can name.
     run = open_sandbox_run(
         sandbox, repository.name, spark, NOW, min_age=MIN_AGE, branches_at_once=1, **OPTIONS.of_run
     )
-    run = replace(run, store=WatchedStore(run.store, schedule.told))
+    run = replace(run, store=WatchedStore(run.store, schedule.told, recorder.stored))
     sandbox.observe(schedule.told)
     refused = False
     try:
-        marked, verdict, results = mark_and_conclude(run)
-        assert verdict.passed, [result for result in results if not result.passed]
-        marked_until = len(schedule.calls)
-        report = run.keep(sweep.sweep(run))
+        with recorder.naming_branches():
+            marked, verdict, results = mark_and_conclude(run)
+            assert verdict.passed, [result for result in results if not result.passed]
+            marked_until = len(schedule.calls)
+            report = run.keep(sweep.sweep(run))
         sweep.require_complete(report)
     except IncompleteReadError:
         # Where a path was deleted and staged again under each look-up, or no dump could be
@@ -89,8 +128,16 @@ def collect(sandbox, spark, moments) -> Collected:
     for address, outcome in outcomes.items():
         assert (outcome == "kept") == (address in after), (address, outcome, words)
     assert scene.addresses["garbage"] in plan - set(after)
+    ages = {
+        address: age_of(repository.born(address), NOW, MIN_AGE, run.cutoff) for address in before
+    }
+    judged = Judged(ages, plan, outcomes)
+    words, left_out = words_of(recorder.events, judged)
+    replay.require_allowed(words)
     repository.remove()
-    return Collected(schedule)
+    return Collected(
+        schedule, events=recorder.events, judged=judged, words=words, left_out=left_out
+    )
 
 
 @pytest.mark.timeout(1200)
@@ -101,10 +148,51 @@ def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_prop
         "figures",
         f"concurrent writers: interleaving {offset} of {CALLS}, {len(tried.schedule.done)} "
         "actions, "
-        f"{'refused' if tried.refused else 'swept'}",
+        f"{'refused' if tried.refused else 'swept'}; {len(tried.words)} different histories of "
+        f"objects replayed on the model, {tried.left_out.total()} left out",
     )
     assert len(tried.schedule.calls) > 40
     assert tried.schedule.done
+
+
+def _is_request(one: Event) -> bool:
+    return one.name == "store.delete" and any(at.startswith("data/") for at in one.addresses)
+
+
+def _staged_before_the_look(events: Sequence[Event], address: str) -> list[Event]:
+    """Tell that somebody staged the object between the verdict and the look."""
+    at = next(at for at, one in enumerate(events) if one.of("store.put_if_absent", LEASE))
+    before = next(one.now for one in reversed(events[:at]) if one.now is not None)
+    staged = {**before.staged, address: frozenset({"main"})}
+    return [*events[:at], Event("people", now=References(staged, before.kept)), *events[at:]]
+
+
+def _request_before_the_look(events: Sequence[Event], _: str) -> list[Event]:
+    taken = next(at for at, one in enumerate(events) if one.of("store.put_if_absent", LEASE))
+    sent = next(at for at, one in enumerate(events) if _is_request(one))
+    moved = [*events[:sent], *events[sent + 1 :]]
+    return [*moved[: taken + 1], events[sent], *moved[taken + 1 :]]
+
+
+def _look_before_the_verdict(events: Sequence[Event], _: str) -> list[Event]:
+    concluded = next(at for at, one in enumerate(events) if one.key.endswith("_verdict.json"))
+    beat = [at for at, one in enumerate(events) if one.of("store.put_if_absent", LEASE)][1]
+    moved = [*events[:concluded], *events[concluded + 1 : beat]]
+    return [*moved, events[concluded], *events[beat:]]
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_a_history_of_writers_that_was_tampered_with_is_refused(shared_sandbox, spark):
+    tried = collect(shared_sandbox, spark, {})
+    address = next(one for one, outcome in tried.judged.outcomes.items() if outcome == "deleted")
+    one = replace(tried.judged, ages={address: "old"})
+    (told,), _ = words_of(tried.events, one)
+    tampered: list[Callable[..., list[Event]]] = [
+        _staged_before_the_look, _request_before_the_look, _look_before_the_verdict,
+    ]  # fmt: skip
+    words = [words_of(change(tried.events, address), one)[0] for change in tampered]
+    assert replay.refused([told, *(word for (word,) in words)]) == sorted(word for (word,) in words)
+    assert len({told, *(word for (word,) in words)}) == 4
 
 
 @pytest.mark.deep

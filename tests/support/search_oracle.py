@@ -115,6 +115,16 @@ def reachable(
     """Return every address that a branch, a staged entry, a tag, a hold or a retained commit shows
     at `now`, or a branch has compacted, in or out of the store.
     """
+    held = held or Held()
+    kept = retained_commits(repository, now, options, held)
+    shown = live_oracle.alive(repository, live_oracle.refs_of(repository, kept))
+    return shown | held.held_addresses(repository.contents) | repository.under_branches()
+
+
+def retained_commits(
+    repository: SandboxRepository, now: datetime, options: Options, held: Held | None = None
+) -> set[str]:
+    """Return the commits that keep their objects at `now`: by rules, refs and holds."""
     default, days = repository.days()
     kept = live_oracle.retained(
         repository,
@@ -124,10 +134,7 @@ def reachable(
         keep_last=options.keep_last,
         now=now - timedelta(hours=options.margin_hours),
     )
-    held = held or Held()
-    kept |= held.held_commits(repository)
-    shown = live_oracle.alive(repository, live_oracle.refs_of(repository, kept))
-    return shown | held.held_addresses(repository.contents) | repository.under_branches()
+    return kept if held is None else kept | held.held_commits(repository)
 
 
 def young(

@@ -27,10 +27,16 @@ class WatchedStore:
     Args:
         store: The store.
         told: Gets the name of each call.
+        heard: Gets the method and the arguments after that.
     """
 
-    def __init__(self, store: Any, told: Callable[[str], None]) -> None:
-        self._store, self._told = store, told
+    def __init__(
+        self,
+        store: Any,
+        told: Callable[[str], None],
+        heard: Callable[[str, Sequence[Any]], None] = lambda *_: None,
+    ) -> None:
+        self._store, self._told, self._heard = store, told, heard
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -39,6 +45,7 @@ class WatchedStore:
 
         def call(*arguments: Any, **named: Any) -> Any:
             self._told(f"store.{name}")
+            self._heard(name, arguments)
             return found(*arguments, **named)
 
         return call
@@ -263,6 +270,7 @@ class Schedule:
         actions: What is done, by name.
         moments: Number of a call -> names of the actions done before it.
         seen: Told after each action, and before the first; returns what is referred to then.
+        heard: Gets the name of each call after what was done before it.
         calls: The calls so far.
         done: Action -> number of the call before which it was done.
         snapshots: What was referred to after each action: number of the call, addresses.
@@ -272,6 +280,7 @@ class Schedule:
     actions: Mapping[str, Callable[[], None]]
     moments: Mapping[int, Sequence[str]]
     seen: Callable[[], set[str]]
+    heard: Callable[[str], None] = lambda _: None
     calls: list[str] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)
     snapshots: list[tuple[int, set[str]]] = field(default_factory=list)
@@ -302,6 +311,7 @@ class Schedule:
                     self.failures.append((name, failure))
                 finally:
                     self._acting = False
+            self.heard(call)
 
     def referred_to_since(self, number: int) -> set[str]:
         """Return what was referred to at a call, and ever since."""

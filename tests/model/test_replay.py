@@ -1,0 +1,97 @@
+"""Histories of objects that the model allows, and some that it must refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model import replay, run
+
+pytestmark = pytest.mark.skipif(bool(run.why_not()), reason=run.why_not())
+
+MARK = "CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( )"
+LEASE = "LEASE( ) TAKEN( )"
+LOOK = "SCAN( ) DIFF_0( ) DIFF_1( ) REFS( )"
+DELETED = "INTENT( ) REQUEST+LANDS( ) OUTCOME( ) REPORT( ) deleted"
+ALLOWED = {
+    "nothing refers to it": f"old = {MARK} planned {LEASE} {LOOK} BEAT( ) {DELETED}",
+    "it is staged": f"old =0 {MARK} unplanned",
+    "it is committed": f"old =r {MARK} unplanned",
+    "it may still be linked": f"young = {MARK} unplanned",
+    "it is older than that, by less than clocks differ": f"recent = {MARK} unplanned",
+    "it is staged before the look": (
+        f"old = {MARK} planned =1 {LEASE} {LOOK} BEAT( ) REPORT( ) kept"
+    ),
+    "it is staged after the look": (f"old = {MARK} planned {LEASE} {LOOK} =1 BEAT( ) {DELETED}"),
+    "it is staged on a branch that was read": (
+        "old =1 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) =0 DIFF_1( ) REFS( ) VERDICT( ) unplanned"
+    ),
+    "it is committed between its branch and refs": (
+        "old =1 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) =r REFS( ) VERDICT( ) unplanned"
+    ),
+    "it is let go while refs are read": (
+        "old =r CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( = ) VERDICT( ) planned"
+    ),
+}
+REFUSED = {
+    "deleted after a branch staged it": (
+        f"old = {MARK} planned =1 {LEASE} {LOOK} BEAT( ) {DELETED}"
+    ),
+    "deleted although it was committed": (
+        f"old = {MARK} planned =r {LEASE} {LOOK} BEAT( ) {DELETED}"
+    ),
+    "planned although it is staged": f"old =0 {MARK} planned",
+    "planned although it was committed between its branch and refs": (
+        "old =1 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) =r REFS( ) VERDICT( ) planned"
+    ),
+    "planned although it may still be linked": f"young = {MARK} planned",
+    "planned although clocks may differ by that": f"recent = {MARK} planned",
+    "not planned although nothing refers to it": f"old = {MARK} unplanned",
+    "kept although nothing refers to it": (
+        f"old = {MARK} planned {LEASE} {LOOK} BEAT( ) REPORT( ) kept"
+    ),
+    "a request without a look": f"old = {MARK} planned {LEASE} BEAT( ) {DELETED}",
+    "a request before its look": (
+        f"old = {MARK} planned {LEASE} BEAT( ) INTENT( ) REQUEST+LANDS( ) {LOOK} "
+        "OUTCOME( ) REPORT( ) deleted"
+    ),
+    "a request before it is written down": (
+        f"old = {MARK} planned {LEASE} {LOOK} BEAT( ) REQUEST+LANDS( ) INTENT( ) "
+        "OUTCOME( ) REPORT( ) deleted"
+    ),
+    "a request without a lease": f"old = {MARK} planned {LOOK} BEAT( ) {DELETED}",
+    "a second request": (
+        f"old = {MARK} planned {LEASE} {LOOK} BEAT( ) INTENT( ) REQUEST+LANDS( ) OUTCOME( ) "
+        "INTENT( ) REQUEST+LANDS( ) OUTCOME( ) REPORT( ) deleted"
+    ),
+    "a look before the verdict": (
+        "old = CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) "
+        f"{LEASE} {LOOK} VERDICT( ) planned BEAT( ) {DELETED}"
+    ),
+    "commits read before what is staged": (
+        "old = CUTOFF( ) LIST( ) REFS( ) SCAN( ) DIFF_0( ) DIFF_1( ) VERDICT( ) planned"
+    ),
+    "a listing before the cutoff": (
+        "old = LIST( ) CUTOFF( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( ) planned"
+    ),
+}
+
+
+def _word(letters: str) -> replay.Word:
+    return tuple(letters.split())
+
+
+def test_the_model_goes_through_what_it_allows_and_through_nothing_else():
+    said = {_word(letters): name for name, letters in {**ALLOWED, **REFUSED}.items()}
+    refused = replay.refused(said)
+    assert sorted(said[word] for word in refused) == sorted(REFUSED)
+
+
+@pytest.mark.parametrize("letters", [f"= {MARK}", f"old = {MARK} perhaps", f"old = NAP( ) {MARK}"])
+def test_what_is_no_word_is_not_replayed(letters):
+    with pytest.raises(ValueError, match=r"no age first|unknown letter|not in tuple"):
+        replay.refused({_word(letters)})
+
+
+def test_a_forbidden_history_is_told():
+    with pytest.raises(AssertionError, match="the model forbids:\nold =0 CUTOFF"):
+        replay.require_allowed({_word(REFUSED["planned although it is staged"])})

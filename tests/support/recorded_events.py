@@ -1,0 +1,354 @@
+"""What a mark, its sweep and the people beside them did, event by event, and what that was for each
+object: a word that the model of the protocol can be asked about (`tests/model/replay.py`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow.parquet as pq
+
+from spark_core import lakegc_keys
+from spark_core.lakefs import LakeFSServer
+from tests.model.replay import Word
+from tests.support import live_oracle
+from tests.support.live_repository import short
+from tests.support.sandbox_repository import SandboxRepository
+from tests.support.search_oracle import Held, Options, retained_commits
+
+_SCAN, _DIFF = "prepare_garbage_collection_uncommitted", "diff_branch"
+# Calls that tell of refs, rules and commits; the dump of refs is read from the store.
+_OF_REFS = {
+    "dump_status",
+    "dump_submit",
+    "get_gc_rules",
+    "list_tags",
+    "prepare_garbage_collection_commits_async",
+    "prepare_garbage_collection_commits_status",
+}
+_JOURNAL = f"{lakegc_keys.ROOT}{lakegc_keys.JOURNAL}/"
+_OUTCOMES = {"deleted": "deleted", "already_gone": "gone", "kept": "kept"}
+
+
+@dataclass(frozen=True)
+class References:
+    """What refers to objects at a moment.
+
+    Attributes:
+        staged: Relative address -> branches on which it is staged.
+        kept: Addresses that heads, retained commits, tags or holds have.
+    """
+
+    staged: Mapping[str, frozenset[str]]
+    kept: Collection[str]
+
+    def to(self, address: str) -> tuple[frozenset[str], bool]:
+        """Return the branches that stage an object, and whether anything else keeps it."""
+        return self.staged.get(address, frozenset()), address in self.kept
+
+
+def references(
+    repository: SandboxRepository, now: datetime, options: Options, held: Held | None = None
+) -> References:
+    """Ask the server what refers to objects; rules count back from `now`."""
+    kept = retained_commits(repository, now, options, held)
+    shown = live_oracle.alive(repository, [short(commit) for commit in sorted(kept)])
+    if held is not None:
+        shown |= held.held_addresses(repository.contents)
+    staged: dict[str, set[str]] = {}
+    for branch, head in repository.branches().items():
+        committed = repository.entries(short(head))
+        for path, address in repository.entries(branch).items():
+            inside = repository.store.relative(address)
+            if inside is not None and committed.get(path) != address:
+                staged.setdefault(inside, set()).add(branch)
+    return References({address: frozenset(of) for address, of in staged.items()}, shown)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A call of the collection, or a change by people.
+
+    Attributes:
+        name: The server's endpoint, `store.` and the store's method, or `people`.
+        key: The key of the store, or the branch.
+        addresses: Objects of a request, or of a part of the journal.
+        now: What refers to objects after the change.
+    """
+
+    name: str
+    key: str = ""
+    addresses: Collection[str] = ()
+    now: References | None = None
+
+    def of(self, name: str, begin: str = "", end: str = "") -> bool:
+        """Say whether this is a call of that name, with such a key."""
+        return self.name == name and self.key.startswith(begin) and self.key.endswith(end)
+
+
+@dataclass
+class Recorder:
+    """Takes note of events in their order."""
+
+    events: list[Event] = field(default_factory=list)
+    _branch: str = ""
+
+    def served(self, name: str) -> None:
+        """Note a call that the server is about to answer."""
+        self.events.append(Event(name, self._branch if name == _DIFF else ""))
+
+    def stored(self, name: str, arguments: Sequence[Any]) -> None:
+        """Note a call that the store is about to answer."""
+        first = arguments[0]
+        key, addresses = ("", first) if isinstance(first, list) else (first, ())
+        if name == "put_if_absent" and key.startswith(_JOURNAL) and key.endswith(".parquet"):
+            addresses = pq.read_table(io.BytesIO(arguments[1]))["address"].to_pylist()
+        self.events.append(Event(f"store.{name}", key, tuple(addresses)))
+
+    def changed(self, now: References) -> None:
+        """Note what people have done."""
+        self.events.append(Event("people", now=now))
+
+    @contextmanager
+    def naming_branches(self) -> Iterator[None]:
+        """Note which branch each diff is of."""
+        real = LakeFSServer.diff_branch
+
+        def diff(server: LakeFSServer, repository_id: str, branch: str, *more: Any) -> Any:
+            self._branch = branch
+            return real(server, repository_id, branch, *more)
+
+        with patch.object(LakeFSServer, _DIFF, diff):
+            yield
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Steps of the model, which happened between two events, both included."""
+
+    steps: str
+    first: int
+    last: int
+
+
+class OutsideTheModelError(Exception):
+    """A history that no word can tell; the text says why."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a mark and its sweep made of objects.
+
+    Attributes:
+        ages: Address -> `old`, `recent` or `young`, of each object that was there before.
+        plan: What the mark let go.
+        outcomes: What the sweep did; None if there was none.
+    """
+
+    ages: Mapping[str, str]
+    plan: Collection[str]
+    outcomes: Mapping[str, str] | None
+
+
+def age_of(born: datetime, key: datetime, min_age: timedelta, cutoff: datetime) -> str:
+    """Say how old an object is in a mark's eyes."""
+    return "young" if born >= key - min_age else "recent" if born >= cutoff else "old"
+
+
+def words_of(events: Sequence[Event], judged: Judged) -> tuple[set[Word], Counter[str]]:
+    """Tell the history of each object; and how often there is no word for it, by reasons."""
+    words: set[Word] = set()
+    left_out = Counter[str]()
+    for address, age in judged.ages.items():
+        try:
+            words.add(_word(events, judged, address, age))
+        except OutsideTheModelError as why:
+            left_out[str(why)] += 1
+    return words, left_out
+
+
+def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Word:
+    moments = [(at, one.now.to(address)) for at, one in enumerate(events) if one.now is not None]
+    touching = frozenset[str]().union(*(staged for _, (staged, _) in moments))
+    calls = _Calls(events)
+    branches = calls.in_order_of_diffs(touching)
+    if len(branches) > 2:
+        raise OutsideTheModelError("staged on more than two branches")
+    people = [
+        (
+            at,
+            "=" + "".join(str(n) for n, name in enumerate(branches) if name in staged) + "r" * kept,
+        )
+        for at, (staged, kept) in moments
+    ]
+    is_planned = address in judged.plan
+    windows = calls.of_mark(branches)
+    if age == "old" and not is_planned and {letter for _, letter in people} == {"="}:
+        raise OutsideTheModelError("kept by what the model leaves out")
+    found: list[tuple[int, str]] = [(windows[-1].last, "planned" if is_planned else "unplanned")]
+    if is_planned and judged.outcomes is not None:
+        outcome = judged.outcomes[address]
+        if outcome == "kept" and {letter for _, letter in people} == {"="}:
+            raise OutsideTheModelError("kept by what the model leaves out")
+        windows += calls.of_sweep(branches, address)
+        found.append((windows[-1].last, _OUTCOMES[outcome]))
+    return (age, *_letters(_apart(windows, people), people, found))
+
+
+def _apart(windows: Sequence[_Window], people: Sequence[tuple[int, str]]) -> list[_Window]:
+    """Bring windows into an order; those that overlap become one, if nobody did anything then."""
+    apart: list[_Window] = []
+    for one in sorted(windows, key=lambda window: (window.first, window.last)):
+        if apart and one.first <= apart[-1].last:
+            last = apart.pop()
+            both = _Window(f"{last.steps}+{one.steps}", last.first, max(last.last, one.last))
+            if _changes(people, both.first, both.last):
+                raise OutsideTheModelError("readings that overlap while people do something")
+            apart.append(both)
+        else:
+            apart.append(one)
+    return apart
+
+
+def _changes(people: Sequence[tuple[int, str]], first: int, last: int) -> bool:
+    before = [letter for at, letter in people if at < first]
+    within = [letter for at, letter in people if first <= at <= last]
+    return any(letter != before[-1] for letter in within)
+
+
+def _letters(
+    windows: Sequence[_Window],
+    people: Sequence[tuple[int, str]],
+    found: Sequence[tuple[int, str]],
+) -> Iterator[str]:
+    """Yield the letters in the order of their events; what people did changes nothing if it stays.
+
+    At one event a window opens first, and closes before what was found there.
+    """
+    placed = [(one.first, 1, f"{one.steps}(") for one in windows]
+    placed += [(one.last, 2, ")") for one in windows]
+    placed += [(at, 3, letter) for at, letter in found]
+    placed += [(at, 0, letter) for at, letter in people]
+    end, last = max(at for at, _, letter in placed if letter == ")"), ""
+    for at, _, letter in sorted(placed):
+        if at > end or letter == last:
+            continue
+        if letter.startswith("="):
+            last = letter
+        yield letter
+
+
+class _Calls:
+    """The calls of a mark and its sweep: which steps of the model they are."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+
+    def in_order_of_diffs(self, branches: Collection[str]) -> list[str]:
+        """Put branches in the order in which their diffs were read first; the others come last."""
+        read = [one.key for one in self._events if one.name == _DIFF]
+        return sorted(branches, key=lambda name: read.index(name) if name in read else len(read))
+
+    def of_mark(self, branches: Sequence[str]) -> list[_Window]:
+        """Return the steps of a mark."""
+        begin = self._first(0, "store.list", "data/", default=self._manifest(lakegc_keys.SLICES))
+        listed = self._manifest(lakegc_keys.SLICES)
+        staged = self._manifest(lakegc_keys.UNCOMMITTED)
+        concluded = self._first(
+            0, "store.put_if_absent", f"{lakegc_keys.ROOT}{lakegc_keys.ADDRESSES}/", "_verdict.json"
+        )
+        start = min(at for at, one in enumerate(self._events) if one.now is None)
+        return [
+            _Window("CUTOFF", start, start),
+            _Window("LIST", begin, listed),
+            *self._staged(listed + 1, staged, branches),
+            _Window("REFS", staged + 1, self._manifest(lakegc_keys.COMMITS)),
+            _Window("VERDICT", concluded, concluded),
+        ]
+
+    def of_sweep(self, branches: Sequence[str], address: str) -> list[_Window]:
+        """Return the steps of a sweep that concern an object."""
+        read = self._first(0, "store.list", lakegc_keys.LEASE)
+        taken = self._first(read, "store.put_if_absent", lakegc_keys.LEASE)
+        look = self._first(taken, _SCAN)
+        beat = self._first(look, "store.put_if_absent", lakegc_keys.LEASE)
+        holds = self._first(look, "store.list", lakegc_keys.HOLDS)
+        refs = max(at for at in range(holds, beat) if self._is_of_refs(self._events[at]))
+        if any(one.name == _SCAN for one in self._events[beat:]):
+            raise OutsideTheModelError("a sweep that looked more than once")
+        report = self._first(
+            beat,
+            "store.put_if_absent",
+            f"{lakegc_keys.ROOT}{lakegc_keys.REPORTS}/",
+            "manifest.json",
+        )
+        asked = [
+            _Window(steps, at, at)
+            for at, one in enumerate(self._events)
+            if address in one.addresses and (steps := self._step_of(one, address))
+        ]
+        return [
+            _Window("LEASE", read, read),
+            _Window("TAKEN", taken, taken),
+            *self._staged(look, holds - 1, branches),
+            _Window("REFS", holds, refs),
+            _Window("BEAT", beat, beat),
+            *asked,
+            _Window("REPORT", report, report),
+        ]
+
+    def _step_of(self, one: Event, address: str) -> str:
+        if one.name == "store.delete":
+            return "REQUEST+LANDS"
+        kind = one.key.rpartition("/")[2].partition("-")[0]
+        if kind == "outcome" and not any(
+            other.name == "store.delete" and address in other.addresses for other in self._events
+        ):
+            # Written down without a request.
+            return ""
+        return {"intent": "INTENT", "outcome": "OUTCOME"}[kind]
+
+    @staticmethod
+    def _is_of_refs(one: Event) -> bool:
+        is_read = one.of("store.read", f"{lakegc_keys.ROOT}{lakegc_keys.COMMITS}/")
+        return one.name in _OF_REFS or is_read or one.of("store.list", lakegc_keys.HOLDS)
+
+    def _staged(self, begin: int, end: int, branches: Sequence[str]) -> list[_Window]:
+        """Return when staged entries were read: the scans, and the diffs of two branches."""
+        at = range(begin, end + 1)
+        scans = [n for n in at if self._events[n].name == _SCAN]
+        listings = [n for n in at if self._events[n].name == "list_branches"]
+        found = [_Window("SCAN", scans[0], max(n for n in at if n < listings[0]))]
+        for number, name in enumerate([*branches, "", ""][:2]):
+            diffs = [n for n in at if name and self._events[n].of(_DIFF, name, name)]
+            # A branch that was not read is not there when branches are listed last; one that has
+            # nothing to do with the object can be read at any time.
+            first = last = listings[-1]
+            if diffs:
+                first, last = diffs[0], diffs[-1]
+                while self._events[last + 1].name in {"list_objects", "people"}:
+                    last += 1
+            found.append(_Window(f"DIFF_{number}", first, last))
+        return found
+
+    def _manifest(self, kind: str) -> int:
+        return self._first(
+            0, "store.put_if_absent", f"{lakegc_keys.ROOT}{kind}/", "/_manifest.json"
+        )
+
+    def _first(
+        self, begin: int, name: str, start: str = "", end: str = "", default: int | None = None
+    ) -> int:
+        found = (
+            at for at in range(begin, len(self._events)) if self._events[at].of(name, start, end)
+        )
+        at = next(found, default)
+        assert at is not None, f"no {name} of {start}...{end}"
+        return at
