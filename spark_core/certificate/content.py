@@ -70,7 +70,6 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
     figures = _field(asked, "figures", _figures)
     after = _field(asked, "after_deletion", _after)
     held = list(_held_by(of, report, figures, after))
-    commits = of.tables[tables.RETAINED_COMMITS.name]
     made = {
         "lakegc": _field(asked, "lakegc", str),
         "issued_at": _field(asked, "issued_at", str),
@@ -90,16 +89,9 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
         "rules": of.rules,
         "cutoff": of.cutoff,
         "options": of.options,
-        "commits": {
-            "retained": commits["rows"],
-            "manifest": commits["manifest"],
-            "read_from": commits["reading_began"],
-            "read_to": commits["reading_ended"],
-        },
+        "commits": _commits(of),
         "mark": _field(asked, "mark", _mark),
-        "checks": [
-            {name: check.get(name) for name in ("name", "passed", "summary")} for check in of.checks
-        ],
+        "checks": _checks(of),
         "confirmed": _field(asked, "confirmed", _texts),
         "tables": of.tables,
         "verdict": verdict,
@@ -113,6 +105,22 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
     # As it is read back: with lists where there are tuples.
     plain: dict[str, Any] = read_json(json.dumps(made))
     return plain
+
+
+def _commits(of: Verdict) -> dict[str, Any]:
+    table = of.tables[tables.RETAINED_COMMITS.name]
+    return {
+        "retained": table["rows"],
+        "manifest": table["manifest"],
+        "read_from": table["reading_began"],
+        "read_to": table["reading_ended"],
+    }
+
+
+def _checks(of: Verdict) -> list[dict[str, Any]]:
+    return [
+        {name: check.get(name) for name in ("name", "passed", "summary")} for check in of.checks
+    ]
 
 
 def uncovered(made: Mapping[str, Any], *, by_store: bool) -> list[str]:

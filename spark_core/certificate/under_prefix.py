@@ -21,7 +21,7 @@ from spark_core.graveler.metaranges import read_metarange
 from spark_core.graveler.ranges import read_range
 from spark_core.holds import Holds
 from spark_core.model import Commit, RetentionRules, RunKey
-from spark_core.references.commits import read_commits
+from spark_core.references.commits import ReadCommits, read_commits
 from spark_core.references.held_paths import may_have
 from spark_core.run import Run
 
@@ -96,22 +96,12 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
         CorruptTableError: If a table is broken.
     """
     read_at = run.now()
-    found: dict[str, Once] = {}
-    for branch in run.server.branches(run.repository.id):
-        for path, uri in _entries(run, branch.id, prefix):
-            once = _once(run, found, path, uri)
-            if branch.id not in once.branches:
-                once.branches.append(branch.id)
+    found = _shown_by_branches(run, prefix)
     tables_at = run.server.table_prefix(run.repository.id)
     # Retention is counted from now, whatever run is certified.
     now = replace(run, key=RunKey.at(read_at), known={}, unused={})
     read = read_commits(now, tables_at)
-    if read.dump is None:
-        raise IncompleteReadError(
-            f"the commits of {run.repository.id} could only be walked from its branches and tags, "
-            "and a commit of a deleted branch may have had something under the prefix",
-            "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, which a dump needs.",
-        )
+    _require_all_commits(run, read)
     kept = {row["commit_id"]: row["reason"] for row in read.table.to_pylist()}
     # In an order that a later reading of the same commits has, too.
     commits = sorted(read.refs.commits.values(), key=lambda commit: commit.id)
@@ -125,14 +115,6 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
         if not once.kept_by and commit.id in kept:
             once.kept_by = f"commit {commit.id[:12]} ({kept[commit.id]})"
     _note_holds(found, read.holds, list(paths))
-    # A retained commit that only the server knows is in its list and not among the refs.
-    unknown = kept.keys() - read.refs.commits.keys()
-    if unknown:
-        raise IncompleteReadError(
-            f"the server retains commit {min(unknown)} of {run.repository.id}, which its refs dump "
-            "does not have: what it holds under the prefix is unknown",
-            "Run again.",
-        )
     return UnderPrefix(
         found,
         len(read.refs.commits),
@@ -141,6 +123,35 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
         {branch.id: branch.commit_id for branch in read.refs.branches},
         [row for row in read.table.to_pylist() if row["commit_id"] in having],
     )
+
+
+def _shown_by_branches(run: Run, prefix: str) -> dict[str, Once]:
+    """Ask each branch what it shows under the prefix, staged entries included."""
+    found: dict[str, Once] = {}
+    for branch in run.server.branches(run.repository.id):
+        for path, uri in _entries(run, branch.id, prefix):
+            once = _once(run, found, path, uri)
+            if branch.id not in once.branches:
+                once.branches.append(branch.id)
+    return found
+
+
+def _require_all_commits(run: Run, read: ReadCommits) -> None:
+    """Refuse refs that may lack a commit which had something under the prefix."""
+    if read.dump is None:
+        raise IncompleteReadError(
+            f"the commits of {run.repository.id} could only be walked from its branches and tags, "
+            "and a commit of a deleted branch may have had something under the prefix",
+            "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, which a dump needs.",
+        )
+    # A retained commit that only the server knows is in its list and not among the refs.
+    unknown = set(read.table["commit_id"].to_pylist()) - read.refs.commits.keys()
+    if unknown:
+        raise IncompleteReadError(
+            f"the server retains commit {min(unknown)} of {run.repository.id}, which its refs dump "
+            "does not have: what it holds under the prefix is unknown",
+            "Run again.",
+        )
 
 
 def _once(run: Run, found: dict[str, Once], path: str, address: str) -> Once:

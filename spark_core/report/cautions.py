@@ -47,57 +47,13 @@ def cautions(
     Returns:
         Sentences without their full stop.
     """
-    found = []
-    if asked.unsafe_min_age:
-        considered = timedelta(seconds=asked.min_age_seconds)
-        grace = timedelta(seconds=asked.grace_period_seconds)
-        found.append(
-            f"allow_unsafe_min_age is on: objects from an age of {considered} on were considered, "
-            f"although the server lets an upload wait {grace} for its reference, so what is still "
-            "being uploaded may be among what may go"
-        )
-    if expired.collects == "policies":
-        found.append(
-            "only what the retention policy names was considered: what nothing reaches is left to "
-            "a run that collects all, and this run is no mark of the collection"
-        )
-    if inventory := asked.inventory:
-        old = f"; {inventory.old_words}" if inventory.old_words else ""
-        found.append(
-            f"the objects were read from the inventory {inventory.manifest} of "
-            f"{inventory.created_at}, and not from the store{old}"
-        )
-    if commits.refs_read_by == "walk":
-        found.append(
-            "refs read by: walk, because the user may not make a refs dump, or the server has "
-            "none. A commit that no branch or tag leads to keeps its objects only if the server's "
-            f"own list retains it ({commits.unknown_to_walk} do so), without the clock margin "
-            "that lakegc adds elsewhere"
-        )
-    if held := commits.holds:
-        names = ", ".join(hold.name for hold in held[:NAMED_HOLDS])
-        more = f" and {len(held) - NAMED_HOLDS} more" if len(held) > NAMED_HOLDS else ""
-        found.append(
-            f"holds keep objects whatever the rules say: {names}{more} (`lakegc hold list` shows "
-            "them)"
-        )
-    if unsafe := asked.unsafe_name_objects:
-        found.append(
-            f"{unsafe} objects ({bytes_text(asked.unsafe_name_bytes)}) have names that some "
-            "client would take for another object's (empty, `.` or `..` segments, control "
-            "characters and the like), so they stay, whether anything reaches them or not. Look "
-            "at them with the store's own tools"
-        )
-    found += _of_the_store(expired)
-    for fate, (objects, size_bytes) in fates_of(expired).items():
-        if fate in _BY_SETTING:
-            found.append(
-                f"{objects} objects ({bytes_text(size_bytes)}) that nothing refers to are "
-                f"kept: they {_BY_SETTING[Fate(fate)]}"
-            )
-            if fate == Fate.STRANGER:
-                found += _tables_past_lakefs(asked)
-    return tuple(found)
+    return (
+        *_of_what_was_asked(asked, expired),
+        *_of_the_references(commits),
+        *_of_unsafe_names(asked),
+        *_of_the_store(expired),
+        *_of_kept_by_setting(asked, expired),
+    )
 
 
 def busy_store(swept: DeletionFigures) -> tuple[str, ...]:
@@ -115,6 +71,69 @@ def busy_store(swept: DeletionFigures) -> tuple[str, ...]:
         f"{takes:,} objects a second, and the next sweep begins a little below that"
     )
     return (said,)
+
+
+def _of_what_was_asked(asked: ListedFigures, expired: ExpiredFigures) -> Iterator[str]:
+    """Say which settings made the mark consider more, or less, than a mark usually does."""
+    if asked.unsafe_min_age:
+        considered = timedelta(seconds=asked.min_age_seconds)
+        grace = timedelta(seconds=asked.grace_period_seconds)
+        yield (
+            f"allow_unsafe_min_age is on: objects from an age of {considered} on were considered, "
+            f"although the server lets an upload wait {grace} for its reference, so what is still "
+            "being uploaded may be among what may go"
+        )
+    if expired.collects == "policies":
+        yield (
+            "only what the retention policy names was considered: what nothing reaches is left to "
+            "a run that collects all, and this run is no mark of the collection"
+        )
+    if inventory := asked.inventory:
+        old = f"; {inventory.old_words}" if inventory.old_words else ""
+        yield (
+            f"the objects were read from the inventory {inventory.manifest} of "
+            f"{inventory.created_at}, and not from the store{old}"
+        )
+
+
+def _of_the_references(commits: CommitsFigures) -> Iterator[str]:
+    """Say what keeps commits and objects otherwise than the rules alone would."""
+    if commits.refs_read_by == "walk":
+        yield (
+            "refs read by: walk, because the user may not make a refs dump, or the server has "
+            "none. A commit that no branch or tag leads to keeps its objects only if the server's "
+            f"own list retains it ({commits.unknown_to_walk} do so), without the clock margin "
+            "that lakegc adds elsewhere"
+        )
+    if held := commits.holds:
+        names = ", ".join(hold.name for hold in held[:NAMED_HOLDS])
+        more = f" and {len(held) - NAMED_HOLDS} more" if len(held) > NAMED_HOLDS else ""
+        yield (
+            f"holds keep objects whatever the rules say: {names}{more} (`lakegc hold list` shows "
+            "them)"
+        )
+
+
+def _of_unsafe_names(asked: ListedFigures) -> Iterator[str]:
+    if unsafe := asked.unsafe_name_objects:
+        yield (
+            f"{unsafe} objects ({bytes_text(asked.unsafe_name_bytes)}) have names that some "
+            "client would take for another object's (empty, `.` or `..` segments, control "
+            "characters and the like), so they stay, whether anything reaches them or not. Look "
+            "at them with the store's own tools"
+        )
+
+
+def _of_kept_by_setting(asked: ListedFigures, expired: ExpiredFigures) -> Iterator[str]:
+    """Say what nothing refers to and a setting keeps."""
+    for fate, (objects, size_bytes) in fates_of(expired).items():
+        if fate in _BY_SETTING:
+            yield (
+                f"{objects} objects ({bytes_text(size_bytes)}) that nothing refers to are "
+                f"kept: they {_BY_SETTING[Fate(fate)]}"
+            )
+            if fate == Fate.STRANGER:
+                yield from _tables_past_lakefs(asked)
 
 
 def _tables_past_lakefs(asked: ListedFigures) -> Iterator[str]:

@@ -148,12 +148,8 @@ def status_of(
     """
     good = next((run for run in runs if run.passed and run.collects == "all"), None)
     newest = runs[0] if runs else None
-    lately = [run for run in runs if run.swept_at is not None and run.swept_at > now - LATELY]
-    before = [
-        run
-        for run in runs
-        if run.swept_at is not None and now - 2 * LATELY < run.swept_at <= now - LATELY
-    ]
+    lately = _swept_within(runs, now - LATELY, now)
+    before = _swept_within(runs, now - 2 * LATELY, now - LATELY)
     # A mark of the collection reads and names anew what waits from marks of other kinds before it.
     collected = next((at for at, run in enumerate(runs) if _concluded(run, "all")), len(runs))
     found = RepositoryStatus(
@@ -179,17 +175,30 @@ def status_of(
     )
     if price is None:
         return found
-    return replace(
-        found,
-        money_per_month={
-            "listed": _cost_of_listed(runs, price),
-            "reclaimed": _cost_of_reclaimed(runs, price),
-            "reclaimed_lately": _cost_of_reclaimed(lately, price),
-            "reclaimed_before": _cost_of_reclaimed(before, price),
-            "waiting": max(_cost_of_waiting(kind, runs, price) for kind in found.kinds),
-            "in_quarantine": price.of_quarantine.amount(found.in_quarantine[1]),
-        },
-    )
+    return replace(found, money_per_month=_money_per_month(found, runs, price, lately, before))
+
+
+def _swept_within(runs: Sequence[PastRun], after: datetime, until: datetime) -> list[PastRun]:
+    """Return the runs whose sweep ended in a time: after its beginning, at its end or before."""
+    return [run for run in runs if run.swept_at is not None and after < run.swept_at <= until]
+
+
+def _money_per_month(
+    found: RepositoryStatus,
+    runs: Sequence[PastRun],
+    price: Price,
+    lately: Sequence[PastRun],
+    before: Sequence[PastRun],
+) -> dict[str, float]:
+    """Return what the bytes of a status cost in a month, by what they are."""
+    return {
+        "listed": _cost_of_listed(runs, price),
+        "reclaimed": _cost_of_reclaimed(runs, price),
+        "reclaimed_lately": _cost_of_reclaimed(lately, price),
+        "reclaimed_before": _cost_of_reclaimed(before, price),
+        "waiting": max(_cost_of_waiting(kind, runs, price) for kind in found.kinds),
+        "in_quarantine": price.of_quarantine.amount(found.in_quarantine[1]),
+    }
 
 
 def _cost_of_listed(runs: Sequence[PastRun], price: Price) -> float:

@@ -76,7 +76,6 @@ def of_mark(run: Run) -> Report:
     fates = fates_of(figures)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
-    committed = figures.largest_committed
     return Report(
         repository=run.repository.id,
         run=str(run.key),
@@ -93,16 +92,7 @@ def of_mark(run: Run) -> Report:
         listed_by_class=listed.by_class or {},
         kept=kept_of(fates),
         commits=_commits(stored["retained_commits"]),
-        largest=tuple(
-            Named(
-                address,
-                size,
-                datetime.fromisoformat(modified),
-                reason,
-                *committed.get(address, ()),
-            )
-            for size, address, modified, reason in figures.largest
-        ),
+        largest=_largest(figures),
         passed=passed,
         refused=_refused(checks),
         checks=checks,
@@ -114,6 +104,14 @@ def of_mark(run: Run) -> Report:
         by_branch=explained(figures, figures.explained_by_branch),
         policy=_policy(figures.policy),
         kind=kind_of(stored["namespace_slices"].manifest, stored["committed_addresses"].manifest),
+    )
+
+
+def _largest(figures: ExpiredFigures) -> tuple[Named, ...]:
+    committed = figures.largest_committed
+    return tuple(
+        Named(address, size, datetime.fromisoformat(modified), reason, *committed.get(address, ()))
+        for size, address, modified, reason in figures.largest
     )
 
 
