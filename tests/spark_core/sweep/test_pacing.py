@@ -4,14 +4,12 @@ request; without one, a sweep finds what the store can take.
 
 from __future__ import annotations
 
-import doctest
 import heapq
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_core.sweep import pacing
 from spark_core.sweep.pacing import FIRST, Pacer, Rate, StorePace, first_rate, shared
 
 
@@ -86,10 +84,6 @@ def test_the_first_request_is_sent_at_once_unless_another_attempt_was_before():
 def test_a_share_of_nothing_is_refused(share):
     with pytest.raises(ValueError, match="wanted more than 0"):
         Pacer(share, 1_000)
-
-
-def test_the_examples_are_true():
-    assert doctest.testmod(pacing).failed == 0
 
 
 class Bucket:
