@@ -548,3 +548,19 @@ def test_55_a_restore_that_lasted_is_told_to_the_mark_after_its_end(
     monkeypatch.setattr(undo.recorded_work, "work_on", while_it_lasts)
     assert restore(run).complete
     assert next_is_clean(place, 10)
+
+
+def test_55_a_killed_sweep_that_goes_on_leaves_what_was_restored_in_between(
+    place: HidingPlace,
+) -> None:
+    aside: dict[str, Any] = {"quarantine": True, **OPTIMIZED}
+    place.committed(50, "p", b"kept")
+    dead = [place.upload(48, "r", f"r{number}".encode()) for number in range(3)][:2]
+    run, _ = place.mark(20, **aside)
+    assert set(sweep_only(run)) == set(dead)
+    # As if it had been killed after its last outcome.
+    place.file(tables.manifest_key(tables.DELETION_REPORT, run.key)).unlink()
+    opened = {"opened": NOW - timedelta(days=20), "max_expired_share": 1}
+    assert restore(place.run(20, **opened, **aside), dead[:1]).complete
+    assert set(sweep_only(place.run(20, **opened, **aside))) == set(dead)
+    assert [place.file(address).exists() for address in dead] == [True, False]
