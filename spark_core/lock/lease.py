@@ -407,44 +407,24 @@ def _require_ended(run: Run, last: LeaseRecord, owner: Owner, take_over: str | N
     """Refuse while the last holder may be at work, or somebody has to look at it first."""
     if last.under_way_until is None:
         return
+    until, now = last.under_way_until, run.now()
     same = owner.does_the_same_as(last.owner)
-    now, from_then_on = run.now(), last.under_way_until + MAX_CLOCK_SKEW
+    from_then_on = until + MAX_CLOCK_SKEW
     left = _left_to_wait(run, last) if same else None
     if left is not None:
         from_then_on = min(from_then_on, now + left)
-    nobody_waits = last.owner.work in ("prune", "undo")
-    needs_a_name = last.state == "held" and not nobody_waits and not same
+    needs_a_name = _needs_a_name(last, same=same)
     by_name = f"take it over by name with --take-over {last.owner.run}"
     if now < from_then_on:
+        why = _why_under_way(last, may_live=left is None)
+        if left is None and _is_beyond_any_lease(run, until, now):
+            raise _held(run, last, why, _clock_was_ahead(until))
         at = f"at {_shown(from_then_on + _ALMOST_A_SECOND)} or later"
-        if left is not None:
-            why = (
-                "none of its processes is left on this machine, and what they had sent may be "
-                "under way still"
-            )
-            what = f"Run again {at}."
-        elif last.state == "held":
-            why = (
-                "it renews its lease while it lives, and did so last until "
-                f"{_shown(last.expires_at)}; clocks may differ by {MAX_CLOCK_SKEW}"
-            )
-            what = (
-                f"Wait until it has ended. If it is dead: {at}, "
-                f"{by_name if needs_a_name else 'run again'}."
-            )
-        else:
-            why = "it has ended, and what it or the one before it had sent may be under way still"
-            what = f"Run again {at}."
-        longest = max(LONGEST_TTL, run.options.lease_ttl)
-        never = left is None and last.under_way_until > now + longest + MAX_CLOCK_SKEW
-        if never:
-            what = (
-                f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when "
-                "that was written. Set the clocks right (NTP); once you are sure that nobody "
-                f"collects, delete the objects under {lakegc_keys.LEASE}, all of them, and run "
-                "again."
-            )
-        raise _held(run, last, why, what, same=same and not never)
+        what = f"Run again {at}."
+        if left is None and last.state == "held":
+            next_step = by_name if needs_a_name else "run again"
+            what = f"Wait until it has ended. If it is dead: {at}, {next_step}."
+        raise _held(run, last, why, what, same=same)
     if needs_a_name and take_over != last.owner.run:
         named = (
             ""
@@ -458,6 +438,46 @@ def _require_ended(run: Run, last: LeaseRecord, owner: Owner, take_over: str | N
             "Look at what it left undone; run the same command as it did to finish it, or "
             f"{by_name}.",
         )
+
+
+def _needs_a_name(last: LeaseRecord, *, same: bool) -> bool:
+    """Say whether a person must name the run whose lease ran out while it was held."""
+    nobody_waits = last.owner.work in ("prune", "undo")
+    return last.state == "held" and not nobody_waits and not same
+
+
+def _why_under_way(last: LeaseRecord, *, may_live: bool) -> str:
+    """Say why the last holder, or what it sent, may be at work still.
+
+    Args:
+        last: The last lease.
+        may_live: Whether a process of the holder may be left.
+    """
+    if not may_live:
+        return (
+            "none of its processes is left on this machine, and what they had sent may be under "
+            "way still"
+        )
+    if last.state == "held":
+        return (
+            "it renews its lease while it lives, and did so last until "
+            f"{_shown(last.expires_at)}; clocks may differ by {MAX_CLOCK_SKEW}"
+        )
+    return "it has ended, and what it or the one before it had sent may be under way still"
+
+
+def _is_beyond_any_lease(run: Run, until: datetime, now: datetime) -> bool:
+    """Say whether a lease ends later than any lease can that was written by a right clock."""
+    return until > now + max(LONGEST_TTL, run.options.lease_ttl) + MAX_CLOCK_SKEW
+
+
+def _clock_was_ahead(until: datetime) -> str:
+    return (
+        f"No lease is good until {_shown(until)}: a clock was ahead when "
+        "that was written. Set the clocks right (NTP); once you are sure that nobody "
+        f"collects, delete the objects under {lakegc_keys.LEASE}, all of them, and run "
+        "again."
+    )
 
 
 def _still_waited_for(last: LeaseRecord | None, now: datetime) -> datetime | None:
