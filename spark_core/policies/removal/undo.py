@@ -35,6 +35,7 @@ from spark_core.policies.removal.missing import Looked
 from spark_core.policies.removal.promise import (
     Promise,
     Removed,
+    SweptSince,
     Taking,
     promise,
     sweeps_since,
@@ -194,41 +195,73 @@ class _Undoing:
 
     def _reverted(self, merge: Commit) -> tuple[State, str]:
         """Look at the objects of a merge, and revert it if they are there or a person decided."""
-        repository_id, removal = self.run.repository.id, self.kept.begun.run
-        list_key = record.missing_list(self.run, removal, self.planned.rule)
+        looked, sweeps = self._look(merge)
+        # The look may take hours.
+        if not leads_to(self.run, self.planned.branch, merge.id):
+            return self._left_behind
+        if looked.missing:
+            return self._reverted_in_part(merge, looked, [swept.run for swept in sweeps])
+        if late := self._too_late(looked):
+            return "too_late", late
+        self._revert_whole(merge)
+        return "reverted", ""
+
+    def _look(self, merge: Commit) -> tuple[Looked, Sequence[SweptSince]]:
+        """Look for the objects of a merge; note what was found and until when it is promised."""
+        list_key = record.missing_list(self.run, self.kept.begun.run, self.planned.rule)
         self.looked = looked = missing.look(self.run, merge, list_key)
         since = merge.creation_date
         sweeps = sweeps_since(self.run, since)
         removed = Removed(self.planned.branch, looked.path, since, min(since, looked.oldest))
         self.promised = promise(removed, self.taking, sweeps)
-        # The look may take hours.
-        if not leads_to(self.run, self.planned.branch, merge.id):
-            return self._left_behind
-        if looked.missing:
-            gone = self._gone(looked, [swept.run for swept in sweeps])
-            if looked.missing == looked.entries:
-                return "missing", sentences(gone, "Nothing can come back")
-            if not self.what_is_there:
-                return "missing", sentences(
-                    gone, "Nothing was reverted.", f"{_NEXT} and the rest stays removed"
-                )
-            self._revert_what_is_there(merge, looked)
-            return "in_part", sentences(gone, "Those entries stay removed")
-        until = self.promised.until
-        if until is not None and self.run.now() >= until and not self.what_is_there:
-            return "too_late", sentences(
-                f"since {until:%Y-%m-%d %H:%M} UTC "
-                f"{self.promised.by or 'the rules of the garbage collection'} may take its "
-                f"objects; those of all {looked.entries:,} entries are in the store now, and a "
-                "sweep at work may be about to delete some",
-                f"Nothing was reverted. {_NEXT}, while no sweep can be at work",
+        return looked, sweeps
+
+    def _reverted_in_part(
+        self, merge: Commit, looked: Looked, sweeps: Sequence[RunKey]
+    ) -> tuple[State, str]:
+        """Bring back what is there of a merge whose objects are gone in part, if a person said so.
+
+        Args:
+            merge: The merge.
+            looked: What the look found; some of it is missing.
+            sweeps: The sweeps since the merge.
+        """
+        gone = self._gone(looked, sweeps)
+        if looked.missing == looked.entries:
+            return "missing", sentences(gone, "Nothing can come back")
+        if not self.what_is_there:
+            return "missing", sentences(
+                gone, "Nothing was reverted.", f"{_NEXT} and the rest stays removed"
             )
+        self._revert_what_is_there(merge, looked)
+        return "in_part", sentences(gone, "Those entries stay removed")
+
+    def _too_late(self, looked: Looked) -> str:
+        """Say why a merge whose objects are all there is not reverted without a decision.
+
+        Returns:
+            Sentences; empty if nothing may take the objects yet, or a person decided.
+        """
+        until = self.promised.until
+        if until is None or self.run.now() < until or self.what_is_there:
+            return ""
+        return sentences(
+            f"since {until:%Y-%m-%d %H:%M} UTC "
+            f"{self.promised.by or 'the rules of the garbage collection'} may take its "
+            f"objects; those of all {looked.entries:,} entries are in the store now, and a "
+            "sweep at work may be about to delete some",
+            f"Nothing was reverted. {_NEXT}, while no sweep can be at work",
+        )
+
+    def _revert_whole(self, merge: Commit) -> None:
+        """Revert a merge on its branch, and note that it was."""
+        removal, planned = self.kept.begun.run, self.planned
         try:
             self.run.server.writes.revert_merge(
-                repository_id,
-                self.planned.branch,
+                self.run.repository.id,
+                planned.branch,
                 merge.id,
-                f"lakegc: undo the removal of rule {self.planned.rule} of run {removal}",
+                f"lakegc: undo the removal of rule {planned.rule} of run {removal}",
                 {UNDOES: merge.id},
             )
         except WriteRefusedError as refused:
@@ -237,11 +270,8 @@ class _Undoing:
                 raise
         record.note_undone(
             self.run,
-            Undone(
-                removal, self.planned.rule, self.planned.branch, merge.id, self.who, self.run.now()
-            ),
+            Undone(removal, planned.rule, planned.branch, merge.id, self.who, self.run.now()),
         )
-        return "reverted", ""
 
     def _gone(self, looked: Looked, sweeps: Sequence[RunKey]) -> str:
         """Say how many objects are gone, which, by whom, and where all of them are listed."""
