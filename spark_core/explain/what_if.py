@@ -153,16 +153,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     branches, keepers = _keepers(found.refs, found.rules, run.now())
     soles, sole_of = _soles(run, found)
     reader = TableReader.of(run, prefix)
-    metaranges: dict[str, list[int]] = {}
-    for commit in found.refs.commits.values():
-        if commit.metarange_id:
-            own = [
-                *(question.level(commit.id) for question in questions),
-                keepers[commit.id],
-                *sole_of[commit.id],
-            ]
-            before = metaranges.get(commit.metarange_id, [0] * len(own))
-            metaranges[commit.metarange_id] = list(map(max, before, own))
+    metaranges = _levels_of_metaranges(found.refs, questions, keepers, sole_of)
     ranges = _ranges(run, reader, metaranges, len(questions))
     sources: dict[str, AnySource] = {
         "candidates": _listed(slices, found.holds),
@@ -170,18 +161,13 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         "deleted": _deleted_since(run),
         "entries": _entries(run, reader, ranges, _ForAll(found.holds, questions, len(soles))),
     }
-    names = [name for question in questions for name in question.names]
-    asked = [
-        (_level(at), number)
-        for at, question in enumerate(questions)
-        for number in range(len(question.names))
-    ]
-    asked.append((_level(0), _IN_NO_COMMIT))
+    names = [*(name for question in questions for name in question.names), NEVER_COMMITTED]
+    asked = _answers_of(questions)
     told, _ = Exchange(sources, partial(_free, asked, branches, soles), _HASHES, _no_rows).run(
         lambda: run.spark, threads=run.options.read_threads
     )
     free = zip(*(one.free for one in told), strict=True)
-    *answers, never = map(_freed, [*names, NEVER_COMMITTED], free)
+    *answers, never = map(_freed, names, free)
     return WhatIf(
         run.repository.id,
         str(run.key),
@@ -192,6 +178,42 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         _price(run),
         asked_at,
     )
+
+
+def _levels_of_metaranges(
+    refs: Refs,
+    questions: Sequence[_Question],
+    keepers: Mapping[str, int],
+    sole_of: Mapping[str, Sequence[int]],
+) -> dict[str, list[int]]:
+    """Return for each metarange the highest numbers that any of its commits has.
+
+    Those are its level in each question, its keeper, and who may keep it alone.
+    """
+    metaranges: dict[str, list[int]] = {}
+    for commit in refs.commits.values():
+        if commit.metarange_id:
+            own = [
+                *(question.level(commit.id) for question in questions),
+                keepers[commit.id],
+                *sole_of[commit.id],
+            ]
+            before = metaranges.get(commit.metarange_id, [0] * len(own))
+            metaranges[commit.metarange_id] = list(map(max, before, own))
+    return metaranges
+
+
+def _answers_of(questions: Sequence[_Question]) -> list[tuple[str, int]]:
+    """Return for each answer the level that decides, and the highest one that is not retained.
+
+    The last answer is what no commit ever had.
+    """
+    asked = [
+        (_level(at), number)
+        for at, question in enumerate(questions)
+        for number in range(len(question.names))
+    ]
+    return [*asked, (_level(0), _IN_NO_COMMIT)]
 
 
 def _price(run: Run) -> Price | None:

@@ -245,12 +245,7 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> Past
     manifest = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
     expired = ExpiredFigures.of(manifest)
     swept = _swept(store, key)
-    open_checks = [
-        check
-        for check in verdict.failed
-        if check["name"] not in guards.CONFIRMABLE
-        or not confirmation.covers(store, key, verdict.digest, check)
-    ]
+    open_checks = _open_checks(store, key, verdict)
     back = list(restored(store, key).values()) if key in there.restores else []
     readings = [each["reading_began"] for each in verdict.tables.values()]
     began = min(map(datetime.fromisoformat, readings), default=manifest.reading_began)
@@ -259,18 +254,14 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> Past
         state=_state(
             swept, refused=bool(open_checks), journal=key in there.journals, back=len(back)
         ),
-        refused={check["name"]: check["summary"] for check in open_checks},
-        confirmable=tuple(
-            check["name"] for check in open_checks if check["name"] in guards.CONFIRMABLE
-        ),
-        lifted_by={check["name"]: check.get("lifted_by", "") for check in open_checks},
+        refused={name: check["summary"] for name, check in open_checks.items()},
+        confirmable=tuple(name for name in open_checks if name in guards.CONFIRMABLE),
+        lifted_by={name: check.get("lifted_by", "") for name, check in open_checks.items()},
         began=began,
         concluded_at=verdict.concluded_at,
         swept_at=None if swept is None else swept.reading_ended,
-        mark_seconds=(verdict.concluded_at - began).total_seconds(),
-        sweep_seconds=None
-        if swept is None
-        else (swept.reading_ended - swept.reading_began).total_seconds(),
+        mark_seconds=_seconds(began, verdict.concluded_at),
+        sweep_seconds=None if swept is None else _seconds(swept.reading_began, swept.reading_ended),
         listed_objects=verdict.standing.get("listed_objects"),
         expired_objects=verdict.expired_objects,
         expired_bytes=expired.expired_bytes,
@@ -285,6 +276,20 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> Past
         in_quarantine=_in_quarantine(store, key, swept, now) if key in there.quarantine else (0, 0),
         **kind,
     )
+
+
+def _open_checks(store: ObjectStore, key: RunKey, verdict: Verdict) -> dict[str, Mapping[str, Any]]:
+    """Return the failed checks whose findings nobody confirmed, by name."""
+    return {
+        check["name"]: check
+        for check in verdict.failed
+        if check["name"] not in guards.CONFIRMABLE
+        or not confirmation.covers(store, key, verdict.digest, check)
+    }
+
+
+def _seconds(began: datetime, ended: datetime) -> float:
+    return (ended - began).total_seconds()
 
 
 def _amount(figures: AmountFigures | None) -> Amount:

@@ -148,12 +148,7 @@ def decide(
         lakeFS v1.84 pkg/graveler/retention/active_commits.go and
         starting_point_iterator.go; `lakefs-facts` 4.2-4.5.
     """
-    if now.tzinfo is None:
-        raise ValueError("retention needs a timezone-aware now")
-    if clock_margin < timedelta(0):
-        raise ValueError(
-            f"clock_margin {clock_margin} is negative: it would retain less than the rules say"
-        )
+    _require_instants(now, clock_margin)
     require_whole(refs)
     heads = _names_by_commit(refs.branches)
     tags = _names_by_commit(refs.tags)
@@ -192,6 +187,15 @@ def decide(
         sorted(retained, key=lambda retention: retention.commit_id),
         sorted(expired, key=lambda expiry: expiry.commit_id),
     )
+
+
+def _require_instants(now: datetime, clock_margin: timedelta) -> None:
+    if now.tzinfo is None:
+        raise ValueError("retention needs a timezone-aware now")
+    if clock_margin < timedelta(0):
+        raise ValueError(
+            f"clock_margin {clock_margin} is negative: it would retain less than the rules say"
+        )
 
 
 class _ReachedByLines:
