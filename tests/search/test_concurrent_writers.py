@@ -205,10 +205,13 @@ def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_prop
     ]
     refused = sum(one.refused for one in tried)
     acted = sum(len(one.schedule.done) for one in tried)
+    words = {word for one in tried for word in one.words}
+    left_out = sum((one.left_out for one in tried), Counter[str]())
     record_property(
         "figures",
         f"concurrent writers: {len(tried)} interleavings of {calls} possible ones, {acted} actions "
-        f"in them, {refused} times "
+        f"in them, {len(words)} different histories of objects replayed on the model "
+        f"({dict(left_out)} left out), {refused} times "
         f"the collection refused to go on, in {time.monotonic() - began:.0f} s",
     )
     assert calls > 40

@@ -90,6 +90,8 @@ class Tally:
         deleted: Objects that sweeps deleted.
         kept: Objects that sweeps of older marks found referenced again.
         wanted: Whole runs that are enough; None for as many as come.
+        words: Different histories of objects, which the model of the protocol allows.
+        left_out: Objects whose histories it has no word for, by reasons.
     """
 
     wanted: int | None = None
@@ -99,6 +101,8 @@ class Tally:
     runs: int = 0
     deleted: int = 0
     kept: int = 0
+    words: set[tuple[str, ...]] = field(default_factory=set)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_full(self) -> bool:
@@ -118,11 +122,20 @@ class Tally:
             self.wanted = None
             raise
 
+    @property
+    def _replayed(self) -> str:
+        if not self.words:
+            return ""
+        return (
+            f"; {len(self.words)} different histories of objects replayed on the model, "
+            f"{self.left_out.total()} left out"
+        )
+
     def __str__(self) -> str:
         return (
             f"{self.runs} whole runs in {self.histories} histories of {self.did.total()} actions "
             f"({self.refused.total()} refused), {self.deleted} objects deleted, {self.kept} kept "
-            "as referenced again"
+            f"as referenced again{self._replayed}"
         )
 
 

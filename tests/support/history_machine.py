@@ -6,7 +6,7 @@ The rules of `HistoryActions` do what users do; the rules here mark, sweep, hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,11 +23,13 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
 from spark_core.run.chain import Mark
+from tests.model import replay
 from tests.support.clean_beside import Concluded
 from tests.support.history_actions import NUMBER, HistoryActions, action
 from tests.support.live_repository import short
 from tests.support.live_server import LiveError
 from tests.support.pipeline import Marked, mark_and_conclude, sweep_only
+from tests.support.recorded_events import Judged, Recorder, age_of, references, words_of
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.search_oracle import (
     GONE,
@@ -85,16 +87,20 @@ class HistoryMachine(HistoryActions):
     Attributes:
         spark: The session.
         most_runs: Whole runs in the middle of one history.
+        is_replayed: Whether the model of the protocol must allow what became of each object.
     """
 
     spark: Any
     most_runs = 3
+    is_replayed = True
 
     def __init__(self) -> None:
         super().__init__()
         self.runs = 0
         self.marks: list[OlderMark] = []
         self.held = Held()
+        # Of marks that were not swept yet.
+        self.recorded: dict[datetime, Recorder] = {}
         # Heads that each run noted, by its key.
         self.noted: dict[datetime, dict[str, str]] = {}
 
@@ -393,12 +399,49 @@ class HistoryMachine(HistoryActions):
         plan = set(marked.addresses(run))
         made = OlderMark(key, verdict.concluded_at, options, plan)
         self._require_plan(made, marked, alive, objects)
+        self._replay(made, objects)
         return made
 
     def _mark_and_conclude(self, key: datetime, options: Options) -> tuple[Run, Concluded]:
         """Mark; a subclass compares it with another mark."""
         run = self._open(key, options)
-        return run, mark_and_conclude(run)
+        return run, self._recorded_mark(run, key, options)
+
+    def _recorded_mark(self, run: Run, key: datetime, options: Options) -> Concluded:
+        """Mark, and take note of all calls."""
+        if not self.is_replayed:
+            return mark_and_conclude(run)
+        recorder = self.recorded[key] = Recorder()
+        recorder.changed(references(self.repository, key, options, self.held))
+        with recorder.listening(self.sandbox, run) as watched:
+            return mark_and_conclude(watched)
+
+    def _recorded_sweep(self, made: OlderMark) -> dict[str, tuple[str, str | None]]:
+        """Sweep, and take note of all calls if the mark's are known."""
+        recorder = self.recorded.get(made.key)
+        if recorder is None:
+            return swept(self._open_sweep(made))
+        # Rules count from the run's own instant.
+        recorder.changed(references(self.repository, made.key, made.options, self.held))
+        with recorder.listening(self.sandbox, self._open_sweep(made)) as watched:
+            return swept(watched)
+
+    def _replay(
+        self, made: OlderMark, objects: Collection[str], outcomes: Mapping[str, str] | None = None
+    ) -> None:
+        """Have the model go through what a mark, or its sweep, made of each object."""
+        recorder = self.recorded.get(made.key)
+        if recorder is None or not self.is_replayed or self.repository.may_compact:
+            return
+        ages = {
+            address: age_of(self.repository.born(address), made.key, MIN_AGE, made.key - OLD_ENOUGH)
+            for address in objects
+            if not self.repository.is_older_than_itself(address)
+        }
+        words, left_out = words_of(recorder.events, Judged(ages, made.plan, outcomes))
+        self.tally.words |= words
+        self.tally.left_out += left_out
+        replay.require_allowed(words)
 
     def _refused(self, run: Run, failed: list[str]) -> list[str]:
         """Return the checks that refuse a mark; a subclass confirms what it can explain."""
@@ -423,7 +466,7 @@ class HistoryMachine(HistoryActions):
             return
         before = self.repository.objects()
         must_stay, may_stay = self._keeps(made, before)
-        report = swept(self._open_sweep(made)) if made.plan else {}
+        report = self._recorded_sweep(made) if made.plan else {}
         after = self.repository.objects()
         outcomes = {address: outcome for address, (outcome, _) in report.items()}
         require_swept(
@@ -436,6 +479,8 @@ class HistoryMachine(HistoryActions):
             may_stay=may_stay,
             every_twin_asked=made.options.twin_calls >= ENOUGH,
         )
+        self._replay(made, made.plan & set(before), outcomes)
+        self.recorded.pop(made.key, None)
         self._after_sweep(made, before, after)
         self.tally.deleted += len(before) - len(after)
         self.tally.kept += sum(outcome not in GONE for outcome in outcomes.values())

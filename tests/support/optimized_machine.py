@@ -338,6 +338,7 @@ class OptimizedMachine(AsideMachine):
             Path(self.repository.store.folder),
             lambda: self._open(key, options),
             behind=self.behind,
+            mark=lambda run: self._recorded_mark(run, key, options),
         )
 
     def _refused(self, run: Run, failed: list[str]) -> list[str]:

@@ -257,6 +257,8 @@ class PolicyMachine(HistoryMachine):
     tally: PolicyTally
     repository: RecordedRepository
     most_runs = 4
+    # The model knows no policies.
+    is_replayed = False
     is_short = False
 
     def __init__(self) -> None:

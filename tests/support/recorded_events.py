@@ -8,20 +8,23 @@ import io
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
 
+from lakegc_dagster.sandbox import Sandbox
 from spark_core import lakegc_keys
 from spark_core.lakefs import LakeFSServer
+from spark_core.run import Run
 from tests.model.replay import Word
 from tests.support import live_oracle
 from tests.support.live_repository import short
 from tests.support.sandbox_repository import SandboxRepository
 from tests.support.search_oracle import Held, Options, retained_commits
+from tests.support.writers import WatchedStore
 
 _SCAN, _DIFF = "prepare_garbage_collection_uncommitted", "diff_branch"
 # Calls that tell of refs, rules and commits; the dump of refs is read from the store.
@@ -99,6 +102,7 @@ class Recorder:
 
     events: list[Event] = field(default_factory=list)
     _branch: str = ""
+    _listens: bool = True
 
     def served(self, name: str) -> None:
         """Note a call that the server is about to answer."""
@@ -106,6 +110,8 @@ class Recorder:
 
     def stored(self, name: str, arguments: Sequence[Any]) -> None:
         """Note a call that the store is about to answer."""
+        if not self._listens:
+            return
         first = arguments[0]
         key, addresses = ("", first) if isinstance(first, list) else (first, ())
         if name == "put_if_absent" and key.startswith(_JOURNAL) and key.endswith(".parquet"):
@@ -127,6 +133,18 @@ class Recorder:
 
         with patch.object(LakeFSServer, _DIFF, diff):
             yield
+
+    @contextmanager
+    def listening(self, sandbox: Sandbox, run: Run) -> Iterator[Run]:
+        """Note the calls of a run beside which nobody does anything; yields the run to use."""
+        self._listens = True
+        sandbox.observe(self.served)
+        try:
+            with self.naming_branches():
+                yield replace(run, store=WatchedStore(run.store, lambda _: None, self.stored))
+        finally:
+            sandbox.observe(None)
+            self._listens = False
 
 
 @dataclass(frozen=True)
@@ -195,11 +213,19 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
     found: list[tuple[int, str]] = [(windows[-1].last, "planned" if is_planned else "unplanned")]
     if is_planned and judged.outcomes is not None:
         outcome = judged.outcomes[address]
+        if outcome not in _OUTCOMES or not _is_asked_for(events, address, outcome):
+            raise OutsideTheModelError("gone without a request that was seen")
         if outcome == "kept" and {letter for _, letter in people} == {"="}:
             raise OutsideTheModelError("kept by what the model leaves out")
         windows += calls.of_sweep(branches, address)
         found.append((windows[-1].last, _OUTCOMES[outcome]))
     return (age, *_letters(_apart(windows, people), people, found))
+
+
+def _is_asked_for(events: Sequence[Event], address: str, outcome: str) -> bool:
+    """Say whether a request was seen for what is gone: people of the model lose no objects."""
+    asked = any(address in one.addresses for one in events if one.name == "store.delete")
+    return outcome == "kept" or (outcome == "deleted" and asked)
 
 
 def _apart(windows: Sequence[_Window], people: Sequence[tuple[int, str]]) -> list[_Window]:
