@@ -84,6 +84,22 @@ def place(sandbox: Sandbox) -> Place:
 
 
 @pytest.mark.spark
+def test_6_what_was_written_after_the_cutoff_was_old_when_the_mark_was_made(
+    place: Place, spark: Any
+) -> None:
+    """A process goes on with a run two days after its key: what was listed then was young."""
+    written = NOW - timedelta(hours=2)
+    young = place.put(f"data/{SLICE}/{_xid(written)}", written)
+    late = NOW + timedelta(days=2)
+    place.sandbox.clock.set(late)
+    run = open_sandbox_run(place.sandbox, "repo", spark, NOW, opened=late)
+    marked, found, results = mark_and_conclude(run)
+    assert found.passed, [result for result in results if not result.passed]
+    assert set(marked.addresses(run)) == {place.dead}
+    assert (place.folder / young).exists()
+
+
+@pytest.mark.spark
 def test_36_the_parts_of_an_upload_that_went_on_for_days_were_taken_for_garbage(
     place: Place, spark: Any
 ) -> None:
