@@ -23,27 +23,18 @@ from spark_core.addresses.collectable import (
     FOLDED_SEGMENT,
     FOLDED_SEGMENT_PATTERN,
     arrow_pattern,
-    collectable_batch,
-    is_collectable,
     is_given_name,
-    nested_repository,
-    slice_batch,
-    slice_of,
 )
-from spark_core.addresses.xids import xid_time, xid_time_batch
+from spark_core.addresses.collectable import collectable_batch as collectable_batch
+from spark_core.addresses.collectable import is_collectable as is_collectable
+from spark_core.addresses.collectable import nested_repository as nested_repository
+from spark_core.addresses.collectable import slice_batch as slice_batch
+from spark_core.addresses.collectable import slice_of as slice_of
+from spark_core.addresses.xids import xid_time as xid_time
+from spark_core.addresses.xids import xid_time_batch as xid_time_batch
 from spark_core.errors import AddressError, SettingsError
 
-__all__ = [
-    "AddressType",
-    "Namespace",
-    "collectable_batch",
-    "is_collectable",
-    "nested_repository",
-    "slice_batch",
-    "slice_of",
-    "xid_time",
-    "xid_time_batch",
-]
+__all__ = ["Namespace"]
 
 # The kind of store of each scheme that the server resolves. An address with another one is unknown.
 _KINDS = {

@@ -6,62 +6,34 @@ the verdict keeps it.
 
 from __future__ import annotations
 
-from spark_core.checks.alive import commits_are_known, uncommitted_was_read_whole
-from spark_core.checks.audit import optimized_runs_were_right
-from spark_core.checks.committed_tables import (
-    heads_are_readable,
-    ranges_were_read_whole,
-    zero_ranges_are_proved,
-)
-from spark_core.checks.expired import (
-    expired_share_is_plausible,
-    hidden_entries_were_asked,
-    mark_is_recent,
-    only_data_expires,
-    only_old_objects_expire,
-    plan_is_a_selection_of_fates,
-    tables_were_made_in_order,
-)
-from spark_core.checks.history import nothing_changed_suddenly
-from spark_core.checks.live_objects import live_objects_are_listed
+from spark_core.checks.alive import commits_are_known as commits_are_known
+from spark_core.checks.alive import uncommitted_was_read_whole as uncommitted_was_read_whole
+from spark_core.checks.audit import optimized_runs_were_right as optimized_runs_were_right
+from spark_core.checks.committed_tables import heads_are_readable as heads_are_readable
+from spark_core.checks.committed_tables import ranges_were_read_whole as ranges_were_read_whole
+from spark_core.checks.committed_tables import zero_ranges_are_proved as zero_ranges_are_proved
+from spark_core.checks.expired import expired_share_is_plausible as expired_share_is_plausible
+from spark_core.checks.expired import hidden_entries_were_asked as hidden_entries_were_asked
+from spark_core.checks.expired import mark_is_recent as mark_is_recent
+from spark_core.checks.expired import only_data_expires as only_data_expires
+from spark_core.checks.expired import only_old_objects_expire as only_old_objects_expire
+from spark_core.checks.expired import plan_is_a_selection_of_fates as plan_is_a_selection_of_fates
+from spark_core.checks.expired import tables_were_made_in_order as tables_were_made_in_order
+from spark_core.checks.history import nothing_changed_suddenly as nothing_changed_suddenly
+from spark_core.checks.live_objects import live_objects_are_listed as live_objects_are_listed
+from spark_core.checks.namespace_and_clocks import clocks_agree as clocks_agree
 from spark_core.checks.namespace_and_clocks import (
-    clocks_agree,
-    listing_lies_in_one_repository,
-    namespace_is_its_own,
+    listing_lies_in_one_repository as listing_lies_in_one_repository,
 )
-from spark_core.checks.result import NOTHING_LIFTS_IT, Check, CheckResult, Manifests
-from spark_core.records.verdict_document import ADVISORY
+from spark_core.checks.namespace_and_clocks import namespace_is_its_own as namespace_is_its_own
+from spark_core.checks.result import NOTHING_LIFTS_IT as NOTHING_LIFTS_IT
+from spark_core.checks.result import Check as Check
+from spark_core.checks.result import CheckResult
+from spark_core.checks.result import Manifests as Manifests
+from spark_core.records.verdict_document import ADVISORY as ADVISORY
 from spark_core.run import Run
 
-__all__ = [
-    "ADVISORY",
-    "CHECKS",
-    "CONFIRMABLE",
-    "NOTHING_LIFTS_IT",
-    "Check",
-    "CheckResult",
-    "Manifests",
-    "check_mark",
-    "check_table",
-    "clocks_agree",
-    "commits_are_known",
-    "expired_share_is_plausible",
-    "heads_are_readable",
-    "hidden_entries_were_asked",
-    "listing_lies_in_one_repository",
-    "live_objects_are_listed",
-    "mark_is_recent",
-    "namespace_is_its_own",
-    "nothing_changed_suddenly",
-    "only_data_expires",
-    "only_old_objects_expire",
-    "optimized_runs_were_right",
-    "plan_is_a_selection_of_fates",
-    "ranges_were_read_whole",
-    "tables_were_made_in_order",
-    "uncommitted_was_read_whole",
-    "zero_ranges_are_proved",
-]
+__all__ = ["CheckResult"]
 
 CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
     (check.__name__, table, check)

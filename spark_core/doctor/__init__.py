@@ -18,22 +18,17 @@ from collections.abc import Iterator
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.inventory import INVENTORY_QUESTIONS
 from spark_core.doctor.machine import MACHINE_QUESTIONS, SPARK_QUESTIONS
-from spark_core.doctor.namespace import ExaminedNamespace, examine_namespace
-from spark_core.doctor.questions import Finding, ProbeAnswer, Question, ask, found_by
+from spark_core.doctor.namespace import ExaminedNamespace as ExaminedNamespace
+from spark_core.doctor.namespace import examine_namespace as examine_namespace
+from spark_core.doctor.questions import Finding, ask
+from spark_core.doctor.questions import ProbeAnswer as ProbeAnswer
+from spark_core.doctor.questions import Question as Question
+from spark_core.doctor.questions import found_by as found_by
 from spark_core.doctor.repository import REPOSITORY_QUESTIONS
 from spark_core.doctor.server import SERVER_QUESTIONS
 from spark_core.doctor.store import STORE_QUESTIONS
 
-__all__ = [
-    "Examination",
-    "ExaminedNamespace",
-    "Finding",
-    "ProbeAnswer",
-    "Question",
-    "examine",
-    "examine_namespace",
-    "found_by",
-]
+__all__ = ["Examination", "Finding", "examine"]
 
 QUESTIONS = (*SERVER_QUESTIONS, *REPOSITORY_QUESTIONS, *STORE_QUESTIONS, *MACHINE_QUESTIONS)
 

@@ -7,41 +7,29 @@ Hashes: `table_id`, `entry_identity`, `commit_id`. `warm_up` compiles the loops 
 converts bytes to Arrow and back; it touches no store.
 """
 
-from spark_core.graveler.commits import CommitRecord
-from spark_core.graveler.entries import Entry, Timestamp, decode_entry, encode_entry, entry_identity
-from spark_core.graveler.identity import commit_id, table_id
-from spark_core.graveler.metaranges import END_BYTES, is_metarange, kind_of, read_metarange
-from spark_core.graveler.range_writer import write_metarange, write_range, write_tables
-from spark_core.graveler.ranges import read_dated_range, read_range
-from spark_core.graveler.records import SSTable, read_records
-from spark_core.graveler.refs import RefsTables, read_commit_records, read_refs, write_refs_dump
-from spark_core.graveler.warm import warm_up
-from spark_core.graveler.writer import TableFile
+from spark_core.graveler.commits import CommitRecord as CommitRecord
+from spark_core.graveler.entries import Entry as Entry
+from spark_core.graveler.entries import Timestamp as Timestamp
+from spark_core.graveler.entries import decode_entry as decode_entry
+from spark_core.graveler.entries import encode_entry as encode_entry
+from spark_core.graveler.entries import entry_identity as entry_identity
+from spark_core.graveler.identity import commit_id as commit_id
+from spark_core.graveler.identity import table_id as table_id
+from spark_core.graveler.metaranges import END_BYTES as END_BYTES
+from spark_core.graveler.metaranges import is_metarange as is_metarange
+from spark_core.graveler.metaranges import kind_of as kind_of
+from spark_core.graveler.metaranges import read_metarange
+from spark_core.graveler.range_writer import write_metarange as write_metarange
+from spark_core.graveler.range_writer import write_range as write_range
+from spark_core.graveler.range_writer import write_tables as write_tables
+from spark_core.graveler.ranges import read_dated_range as read_dated_range
+from spark_core.graveler.ranges import read_range
+from spark_core.graveler.records import SSTable as SSTable
+from spark_core.graveler.records import read_records as read_records
+from spark_core.graveler.refs import RefsTables as RefsTables
+from spark_core.graveler.refs import read_commit_records, read_refs
+from spark_core.graveler.refs import write_refs_dump as write_refs_dump
+from spark_core.graveler.warm import warm_up as warm_up
+from spark_core.graveler.writer import TableFile as TableFile
 
-__all__ = [
-    "END_BYTES",
-    "CommitRecord",
-    "Entry",
-    "RefsTables",
-    "SSTable",
-    "TableFile",
-    "Timestamp",
-    "commit_id",
-    "decode_entry",
-    "encode_entry",
-    "entry_identity",
-    "is_metarange",
-    "kind_of",
-    "read_commit_records",
-    "read_dated_range",
-    "read_metarange",
-    "read_range",
-    "read_records",
-    "read_refs",
-    "table_id",
-    "warm_up",
-    "write_metarange",
-    "write_range",
-    "write_refs_dump",
-    "write_tables",
-]
+__all__ = ["read_commit_records", "read_metarange", "read_range", "read_refs"]

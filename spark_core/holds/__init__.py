@@ -4,6 +4,9 @@ This package knows nothing of what a mark or a sweep does.
 """
 
 from spark_core.holds.change import add, remove
-from spark_core.holds.hold import NONE, OF_COMMITS, Hold, Holds, Kind, load
+from spark_core.holds.hold import NONE as NONE
+from spark_core.holds.hold import OF_COMMITS as OF_COMMITS
+from spark_core.holds.hold import Hold, Holds, load
+from spark_core.holds.hold import Kind as Kind
 
-__all__ = ["NONE", "OF_COMMITS", "Hold", "Holds", "Kind", "add", "load", "remove"]
+__all__ = ["Hold", "Holds", "add", "load", "remove"]

@@ -3,75 +3,42 @@
 This package knows nothing of runs, and decides nothing about an object.
 """
 
-from spark_core.clocks import Clock, SystemClock
-from spark_core.lakefs.answer_types import (
-    DatedEntry,
-    EntriesPage,
-    LoggedCommit,
-    PreparedCommits,
-    PreparedUncommitted,
-    RefsDump,
-    StorageConfig,
-)
-from spark_core.lakefs.branch_reads import ActionFile, BranchReads, Pull, StagedEntry
-from spark_core.lakefs.branch_writes import BranchRefusedError, BranchWrites
-from spark_core.lakefs.entries import CallBudget, addresses_on, pages_of
-from spark_core.lakefs.failures import NoSuchCallError
-from spark_core.lakefs.files import (
-    read_refs_dump,
-    read_retained,
-    read_uncommitted,
-    uncommitted_files,
-)
+from spark_core.clocks import Clock as Clock
+from spark_core.clocks import SystemClock as SystemClock
+from spark_core.lakefs.answer_types import DatedEntry as DatedEntry
+from spark_core.lakefs.answer_types import EntriesPage as EntriesPage
+from spark_core.lakefs.answer_types import LoggedCommit as LoggedCommit
+from spark_core.lakefs.answer_types import PreparedCommits as PreparedCommits
+from spark_core.lakefs.answer_types import PreparedUncommitted as PreparedUncommitted
+from spark_core.lakefs.answer_types import RefsDump as RefsDump
+from spark_core.lakefs.answer_types import StorageConfig as StorageConfig
+from spark_core.lakefs.branch_reads import ActionFile as ActionFile
+from spark_core.lakefs.branch_reads import BranchReads as BranchReads
+from spark_core.lakefs.branch_reads import Pull as Pull
+from spark_core.lakefs.branch_reads import StagedEntry as StagedEntry
+from spark_core.lakefs.branch_writes import BranchRefusedError as BranchRefusedError
+from spark_core.lakefs.branch_writes import BranchWrites as BranchWrites
+from spark_core.lakefs.entries import CallBudget as CallBudget
+from spark_core.lakefs.entries import addresses_on as addresses_on
+from spark_core.lakefs.entries import pages_of as pages_of
+from spark_core.lakefs.failures import NoSuchCallError as NoSuchCallError
+from spark_core.lakefs.files import read_refs_dump as read_refs_dump
+from spark_core.lakefs.files import read_retained as read_retained
+from spark_core.lakefs.files import read_uncommitted as read_uncommitted
+from spark_core.lakefs.files import uncommitted_files as uncommitted_files
 from spark_core.lakefs.options import ServerOptions
-from spark_core.lakefs.scans import (
-    DiffsRead,
-    StagedEntries,
-    diff_addresses,
-    diff_names,
-    resolved,
-    scan_uncommitted,
-)
-from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
-from spark_core.lakefs.walk import complete_refs, walk_refs
-from spark_core.lakefs.writes import MOST_PATHS, WriteRefusedError, Writes
+from spark_core.lakefs.scans import DiffsRead as DiffsRead
+from spark_core.lakefs.scans import StagedEntries as StagedEntries
+from spark_core.lakefs.scans import diff_addresses as diff_addresses
+from spark_core.lakefs.scans import diff_names as diff_names
+from spark_core.lakefs.scans import resolved as resolved
+from spark_core.lakefs.scans import scan_uncommitted as scan_uncommitted
+from spark_core.lakefs.server import LONGEST_RETENTION_DAYS as LONGEST_RETENTION_DAYS
+from spark_core.lakefs.server import LakeFSServer
+from spark_core.lakefs.walk import complete_refs as complete_refs
+from spark_core.lakefs.walk import walk_refs as walk_refs
+from spark_core.lakefs.writes import MOST_PATHS as MOST_PATHS
+from spark_core.lakefs.writes import WriteRefusedError as WriteRefusedError
+from spark_core.lakefs.writes import Writes as Writes
 
-__all__ = [
-    "LONGEST_RETENTION_DAYS",
-    "MOST_PATHS",
-    "ActionFile",
-    "BranchReads",
-    "BranchRefusedError",
-    "BranchWrites",
-    "CallBudget",
-    "Clock",
-    "DatedEntry",
-    "DiffsRead",
-    "EntriesPage",
-    "LakeFSServer",
-    "LoggedCommit",
-    "NoSuchCallError",
-    "PreparedCommits",
-    "PreparedUncommitted",
-    "Pull",
-    "RefsDump",
-    "ServerOptions",
-    "StagedEntries",
-    "StagedEntry",
-    "StorageConfig",
-    "SystemClock",
-    "WriteRefusedError",
-    "Writes",
-    "addresses_on",
-    "complete_refs",
-    "diff_addresses",
-    "diff_names",
-    "pages_of",
-    "read_refs_dump",
-    "read_retained",
-    "read_uncommitted",
-    "resolved",
-    "scan_uncommitted",
-    "uncommitted_files",
-    "walk_refs",
-]
+__all__ = ["LakeFSServer", "ServerOptions"]

@@ -11,27 +11,18 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from spark_core.mark.committed import committed_addresses
-from spark_core.mark.expired import expired_addresses
-from spark_core.mark.slices import namespace_slices
+from spark_core.mark.committed import committed_addresses as committed_addresses
+from spark_core.mark.expired import expired_addresses as expired_addresses
+from spark_core.mark.slices import namespace_slices as namespace_slices
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.writing import Draft
-from spark_core.references.commits import retained_commits
+from spark_core.references.commits import retained_commits as retained_commits
 from spark_core.references.needed_tables import telling_who_needs
-from spark_core.references.uncommitted import uncommitted_addresses
+from spark_core.references.uncommitted import uncommitted_addresses as uncommitted_addresses
 from spark_core.run import Run
 from spark_core.run.chain import Mark
-
-__all__ = [
-    "committed_addresses",
-    "expired_addresses",
-    "make",
-    "namespace_slices",
-    "retained_commits",
-    "uncommitted_addresses",
-]
 
 
 def _committed(run: Run, commits: StoredTable) -> Draft:

@@ -3,50 +3,30 @@
 This package decides nothing.
 """
 
-from spark_core.report.chart import chart
-from spark_core.report.fates import fates_of, total
-from spark_core.report.kind import kind_of
+from spark_core.report.chart import chart as chart
+from spark_core.report.fates import fates_of as fates_of
+from spark_core.report.fates import total as total
+from spark_core.report.kind import kind_of as kind_of
 from spark_core.report.page import page
-from spark_core.report.stored import as_stored, load, make, page_of, save
-from spark_core.report.summary import kept_of, of_mark, of_sweep, youngest_first
-from spark_core.report.values import (
-    Check,
-    FailedObject,
-    Group,
-    Kind,
-    Named,
-    PolicyTaken,
-    ReferenceReport,
-    Report,
-    Rules,
-    Standing,
-    bytes_text,
-)
+from spark_core.report.stored import as_stored as as_stored
+from spark_core.report.stored import load
+from spark_core.report.stored import make as make
+from spark_core.report.stored import page_of as page_of
+from spark_core.report.stored import save as save
+from spark_core.report.summary import kept_of as kept_of
+from spark_core.report.summary import of_mark as of_mark
+from spark_core.report.summary import of_sweep as of_sweep
+from spark_core.report.summary import youngest_first as youngest_first
+from spark_core.report.values import Check as Check
+from spark_core.report.values import FailedObject as FailedObject
+from spark_core.report.values import Group as Group
+from spark_core.report.values import Kind as Kind
+from spark_core.report.values import Named as Named
+from spark_core.report.values import PolicyTaken as PolicyTaken
+from spark_core.report.values import ReferenceReport as ReferenceReport
+from spark_core.report.values import Report
+from spark_core.report.values import Rules as Rules
+from spark_core.report.values import Standing as Standing
+from spark_core.report.values import bytes_text as bytes_text
 
-__all__ = [
-    "Check",
-    "FailedObject",
-    "Group",
-    "Kind",
-    "Named",
-    "PolicyTaken",
-    "ReferenceReport",
-    "Report",
-    "Rules",
-    "Standing",
-    "as_stored",
-    "bytes_text",
-    "chart",
-    "fates_of",
-    "kept_of",
-    "kind_of",
-    "load",
-    "make",
-    "of_mark",
-    "of_sweep",
-    "page",
-    "page_of",
-    "save",
-    "total",
-    "youngest_first",
-]
+__all__ = ["Report", "load", "page"]

@@ -11,20 +11,8 @@ from typing import Any, ClassVar
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.json_and_toml import read_json
-from spark_core.plain_text import Price, bytes_text, counted
-
-__all__ = [
-    "Check",
-    "FailedObject",
-    "Group",
-    "Kind",
-    "Named",
-    "ReferenceReport",
-    "Report",
-    "Rules",
-    "Standing",
-    "bytes_text",
-]
+from spark_core.plain_text import Price, counted
+from spark_core.plain_text import bytes_text as bytes_text
 
 # The report's names for objects that nothing refers to and only a setting keeps.
 KEPT_BY_SETTING = tuple(fate.sentence for fate in (Fate.STRANGER, Fate.INHERITED, Fate.UPLOADING))

@@ -4,37 +4,18 @@ This package is pure: it takes the commit graph and the rules, and returns value
 `spark_core.lakefs` and `spark_core.graveler` read them.
 """
 
-from spark_core.retention.retained import (
-    Expiry,
-    Retention,
-    decide,
-    require_whole,
-    retained_commits,
-)
-from spark_core.retention.sole_keepers import DEFAULT_RULE, sole_keepers
-from spark_core.retention.union import (
-    COMPACTED,
-    SERVER_ONLY,
-    compacted_in,
-    merge,
-    unknown_commits,
-    with_compacted,
-    with_holds,
-)
+from spark_core.retention.retained import Expiry as Expiry
+from spark_core.retention.retained import Retention, retained_commits
+from spark_core.retention.retained import decide as decide
+from spark_core.retention.retained import require_whole as require_whole
+from spark_core.retention.sole_keepers import DEFAULT_RULE as DEFAULT_RULE
+from spark_core.retention.sole_keepers import sole_keepers as sole_keepers
+from spark_core.retention.union import COMPACTED as COMPACTED
+from spark_core.retention.union import SERVER_ONLY as SERVER_ONLY
+from spark_core.retention.union import compacted_in as compacted_in
+from spark_core.retention.union import merge as merge
+from spark_core.retention.union import unknown_commits as unknown_commits
+from spark_core.retention.union import with_compacted as with_compacted
+from spark_core.retention.union import with_holds as with_holds
 
-__all__ = [
-    "COMPACTED",
-    "DEFAULT_RULE",
-    "SERVER_ONLY",
-    "Expiry",
-    "Retention",
-    "compacted_in",
-    "decide",
-    "merge",
-    "require_whole",
-    "retained_commits",
-    "sole_keepers",
-    "unknown_commits",
-    "with_compacted",
-    "with_holds",
-]
+__all__ = ["Retention", "retained_commits"]

@@ -4,25 +4,11 @@ This package knows nothing of what a mark or a sweep does.
 """
 
 from spark_core.run.options_and_defaults import RunOptions
-from spark_core.run.run import (
-    Environment,
-    Run,
-    Storage,
-    known_endpoint,
-    open_run,
-    preflight,
-    require_alone,
-    require_past,
-)
+from spark_core.run.run import Environment, Run, open_run
+from spark_core.run.run import Storage as Storage
+from spark_core.run.run import known_endpoint as known_endpoint
+from spark_core.run.run import preflight as preflight
+from spark_core.run.run import require_alone as require_alone
+from spark_core.run.run import require_past as require_past
 
-__all__ = [
-    "Environment",
-    "Run",
-    "RunOptions",
-    "Storage",
-    "known_endpoint",
-    "open_run",
-    "preflight",
-    "require_alone",
-    "require_past",
-]
+__all__ = ["Environment", "Run", "RunOptions", "open_run"]

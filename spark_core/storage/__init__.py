@@ -21,24 +21,12 @@ from __future__ import annotations
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import (
-    DIRECTORY_BUCKET,
-    DeleteOutcome,
-    ObjectStore,
-    StoreOptions,
-    WrittenFile,
-)
-from spark_core.storage.objects import ObjectInfo
+from spark_core.storage.contract import DIRECTORY_BUCKET, ObjectStore, StoreOptions
+from spark_core.storage.contract import DeleteOutcome as DeleteOutcome
+from spark_core.storage.contract import WrittenFile as WrittenFile
+from spark_core.storage.objects import ObjectInfo as ObjectInfo
 
-__all__ = [
-    "DeleteOutcome",
-    "ObjectInfo",
-    "ObjectStore",
-    "StoreOptions",
-    "WrittenFile",
-    "is_directory_bucket",
-    "open_store",
-]
+__all__ = ["ObjectStore", "StoreOptions", "open_store"]
 
 
 def is_directory_bucket(namespace: Namespace) -> bool:

@@ -26,8 +26,16 @@ def may_be_one_store(one: str | None, other: str | None) -> bool:
     Examples:
         >>> may_be_one_store("https://minio.example.com", "https://MinIO.example.com:443/")
         True
-        >>> may_be_one_store("https://s3.us-east-1.amazonaws.com", "https://minio.example.com")
+        >>> may_be_one_store("https://minio.example.com:9000", "https://minio.example.com:9001")
         False
+        >>> may_be_one_store(
+        ...     "https://s3.us-east-1.amazonaws.com", "https://s3.eu-west-1.amazonaws.com"
+        ... )
+        True
+        >>> may_be_one_store("http://10.0.0.5:9000", "http://minio:9000")
+        True
+        >>> may_be_one_store("https://minio.example.com", None)
+        True
     """
     if one is None or other is None:
         return True

@@ -35,34 +35,17 @@ from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.delete_batches import Dispose, delete
 from spark_core.sweep.first_sweep import require_answered
 from spark_core.sweep.leftovers import recheck_leftovers
-from spark_core.sweep.outcomes import (
-    FINAL,
-    OUTCOMES,
-    measure,
-    require_complete,
-    write_report,
-)
-from spark_core.sweep.plan import (
-    left_open,
-    require_same_mark,
-    require_unchanged_repository,
-    require_unfinished,
-    require_whole_plan,
-)
-from spark_core.sweep.progress import OnProgress, Progress, unheard
+from spark_core.sweep.outcomes import FINAL as FINAL
+from spark_core.sweep.outcomes import OUTCOMES as OUTCOMES
+from spark_core.sweep.outcomes import measure, write_report
+from spark_core.sweep.outcomes import require_complete as require_complete
+from spark_core.sweep.plan import left_open as left_open
+from spark_core.sweep.plan import require_same_mark, require_unfinished, require_whole_plan
+from spark_core.sweep.plan import require_unchanged_repository as require_unchanged_repository
+from spark_core.sweep.progress import OnProgress as OnProgress
+from spark_core.sweep.progress import Progress as Progress
+from spark_core.sweep.progress import unheard as unheard
 from spark_core.sweep.rounds import SweepPlan, Swept, delete_in_rounds, deletes_here
-
-__all__ = [
-    "FINAL",
-    "OUTCOMES",
-    "OnProgress",
-    "Progress",
-    "left_open",
-    "require_complete",
-    "require_unchanged_repository",
-    "sweep",
-    "unheard",
-]
 
 
 def sweep(run: Run, tell: OnProgress = unheard) -> Draft:

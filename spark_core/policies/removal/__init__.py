@@ -4,22 +4,15 @@ Nothing is deleted from the store here. What no branch shows any more is for the
 the days of the rules.
 """
 
-from spark_core.policies.removal.record import AS_WANTED, Outcome, known
-from spark_core.policies.removal.remove import Named, Removal, look_at, newest, remove
-from spark_core.policies.removal.rules import RemovalRule, removal_rules
-from spark_core.policies.removal.undo import Reverted, undo
-
-__all__ = [
-    "AS_WANTED",
-    "Named",
-    "Outcome",
-    "Removal",
-    "RemovalRule",
-    "Reverted",
-    "known",
-    "look_at",
-    "newest",
-    "removal_rules",
-    "remove",
-    "undo",
-]
+from spark_core.policies.removal.record import AS_WANTED as AS_WANTED
+from spark_core.policies.removal.record import Outcome as Outcome
+from spark_core.policies.removal.record import known as known
+from spark_core.policies.removal.remove import Named as Named
+from spark_core.policies.removal.remove import Removal as Removal
+from spark_core.policies.removal.remove import look_at as look_at
+from spark_core.policies.removal.remove import newest as newest
+from spark_core.policies.removal.remove import remove as remove
+from spark_core.policies.removal.rules import RemovalRule as RemovalRule
+from spark_core.policies.removal.rules import removal_rules as removal_rules
+from spark_core.policies.removal.undo import Reverted as Reverted
+from spark_core.policies.removal.undo import undo as undo

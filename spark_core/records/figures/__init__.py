@@ -4,78 +4,38 @@ Each table has one class, which names every figure, its type and its unit. This 
 nothing of how a figure is found.
 """
 
-from spark_core.records.figures.base import Figures, Groups
-from spark_core.records.figures.commits import (
-    DUMP,
-    EARLIER_DUMP,
-    WALK,
-    CommitsFigures,
-    ExpiredMetarangesFigures,
-    HeadsFigures,
-    HoldFigures,
-    RulesFigures,
-)
-from spark_core.records.figures.committed import CommittedFigures, ReachedFigures, TakenFigures
-from spark_core.records.figures.deletion import (
-    DeletionFigures,
-    QuarantineFigures,
-    SecondLookFigures,
-)
-from spark_core.records.figures.expired import (
-    AmountFigures,
-    AuditFigures,
-    Collects,
-    ComparedFigures,
-    ExpiredFigures,
-    PolicyFigures,
-    SeenFigures,
-    SumFigures,
-)
-from spark_core.records.figures.listed import (
-    IndexFigures,
-    InventoryFigures,
-    ListedFigures,
-    PreflightFigures,
-)
-from spark_core.records.figures.policy import NamedFigures, PolicyExpirationsFigures
-from spark_core.records.figures.reference_job import ReferenceFigures, VerifiedFigures
-from spark_core.records.figures.staged import StagedFigures, StagedReadFigures
-from spark_core.records.figures.twins import TwinFigures
-
-__all__ = [
-    "DUMP",
-    "EARLIER_DUMP",
-    "WALK",
-    "AmountFigures",
-    "AuditFigures",
-    "Collects",
-    "CommitsFigures",
-    "CommittedFigures",
-    "ComparedFigures",
-    "DeletionFigures",
-    "ExpiredFigures",
-    "ExpiredMetarangesFigures",
-    "Figures",
-    "Groups",
-    "HeadsFigures",
-    "HoldFigures",
-    "IndexFigures",
-    "InventoryFigures",
-    "ListedFigures",
-    "NamedFigures",
-    "PolicyExpirationsFigures",
-    "PolicyFigures",
-    "PreflightFigures",
-    "QuarantineFigures",
-    "ReachedFigures",
-    "ReferenceFigures",
-    "RulesFigures",
-    "SecondLookFigures",
-    "SeenFigures",
-    "StagedFigures",
-    "StagedReadFigures",
-    "SumFigures",
-    "TakenFigures",
-    "TwinFigures",
-    "VerifiedFigures",
-]
+from spark_core.records.figures.base import Figures as Figures
+from spark_core.records.figures.base import Groups as Groups
+from spark_core.records.figures.commits import DUMP as DUMP
+from spark_core.records.figures.commits import EARLIER_DUMP as EARLIER_DUMP
+from spark_core.records.figures.commits import WALK as WALK
+from spark_core.records.figures.commits import CommitsFigures as CommitsFigures
+from spark_core.records.figures.commits import ExpiredMetarangesFigures as ExpiredMetarangesFigures
+from spark_core.records.figures.commits import HeadsFigures as HeadsFigures
+from spark_core.records.figures.commits import HoldFigures as HoldFigures
+from spark_core.records.figures.commits import RulesFigures as RulesFigures
+from spark_core.records.figures.committed import CommittedFigures as CommittedFigures
+from spark_core.records.figures.committed import ReachedFigures as ReachedFigures
+from spark_core.records.figures.committed import TakenFigures as TakenFigures
+from spark_core.records.figures.deletion import DeletionFigures as DeletionFigures
+from spark_core.records.figures.deletion import QuarantineFigures as QuarantineFigures
+from spark_core.records.figures.deletion import SecondLookFigures as SecondLookFigures
+from spark_core.records.figures.expired import AmountFigures as AmountFigures
+from spark_core.records.figures.expired import AuditFigures as AuditFigures
+from spark_core.records.figures.expired import Collects as Collects
+from spark_core.records.figures.expired import ComparedFigures as ComparedFigures
+from spark_core.records.figures.expired import ExpiredFigures as ExpiredFigures
+from spark_core.records.figures.expired import PolicyFigures as PolicyFigures
+from spark_core.records.figures.expired import SeenFigures as SeenFigures
+from spark_core.records.figures.expired import SumFigures as SumFigures
+from spark_core.records.figures.listed import IndexFigures as IndexFigures
+from spark_core.records.figures.listed import InventoryFigures as InventoryFigures
+from spark_core.records.figures.listed import ListedFigures as ListedFigures
+from spark_core.records.figures.listed import PreflightFigures as PreflightFigures
+from spark_core.records.figures.policy import NamedFigures as NamedFigures
+from spark_core.records.figures.policy import PolicyExpirationsFigures as PolicyExpirationsFigures
+from spark_core.records.figures.reference_job import ReferenceFigures as ReferenceFigures
+from spark_core.records.figures.reference_job import VerifiedFigures as VerifiedFigures
+from spark_core.records.figures.staged import StagedFigures as StagedFigures
+from spark_core.records.figures.staged import StagedReadFigures as StagedReadFigures
+from spark_core.records.figures.twins import TwinFigures as TwinFigures

@@ -10,8 +10,8 @@ about them (`asking`) in the cheapest way (`plan`). Candidates for which the cal
 (`unasked`) are kept, and no others.
 """
 
-from spark_core.references.twins.answers import NONE, READ_BY_BRANCH, Answers
-from spark_core.references.twins.candidates import OBJECTS
-from spark_core.references.twins.search import find
-
-__all__ = ["NONE", "OBJECTS", "READ_BY_BRANCH", "Answers", "find"]
+from spark_core.references.twins.answers import NONE as NONE
+from spark_core.references.twins.answers import READ_BY_BRANCH as READ_BY_BRANCH
+from spark_core.references.twins.answers import Answers as Answers
+from spark_core.references.twins.candidates import OBJECTS as OBJECTS
+from spark_core.references.twins.search import find as find

@@ -7,8 +7,8 @@ rows       the rows of one data file, as a listing would show them
 
 from __future__ import annotations
 
-from spark_core.storage.inventory.manifest import Inventory, InventoryFile
-from spark_core.storage.inventory.place import find_inventory
-from spark_core.storage.inventory.rows import Wanted, rows_of
-
-__all__ = ["Inventory", "InventoryFile", "Wanted", "find_inventory", "rows_of"]
+from spark_core.storage.inventory.manifest import Inventory as Inventory
+from spark_core.storage.inventory.manifest import InventoryFile as InventoryFile
+from spark_core.storage.inventory.place import find_inventory as find_inventory
+from spark_core.storage.inventory.rows import Wanted as Wanted
+from spark_core.storage.inventory.rows import rows_of as rows_of
