@@ -295,7 +295,7 @@ class _Calls:
             _Window("CUTOFF", start, start),
             _Window("LIST", begin, listed),
             *self._staged(listed + 1, staged, branches),
-            _Window("REFS", staged + 1, self._manifest(lakegc_keys.COMMITS)),
+            _Window("REFS", *self._ends_of_refs(staged, self._manifest(lakegc_keys.COMMITS))),
             _Window("VERDICT", concluded, concluded),
         ]
 
@@ -306,7 +306,6 @@ class _Calls:
         look = self._first(taken, _SCAN)
         beat = self._first(look, "store.put_if_absent", lakegc_keys.LEASE)
         holds = self._first(look, "store.list", lakegc_keys.HOLDS)
-        refs = max(at for at in range(holds, beat) if self._is_of_refs(self._events[at]))
         if any(one.name == _SCAN for one in self._events[beat:]):
             raise OutsideTheModelError("a sweep that looked more than once")
         report = self._first(
@@ -324,7 +323,7 @@ class _Calls:
             _Window("LEASE", read, read),
             _Window("TAKEN", taken, taken),
             *self._staged(look, holds - 1, branches),
-            _Window("REFS", holds, refs),
+            _Window("REFS", *self._ends_of_refs(holds, beat)),
             _Window("BEAT", beat, beat),
             *asked,
             _Window("REPORT", report, report),
@@ -341,6 +340,11 @@ class _Calls:
             return ""
         return {"intent": "INTENT", "outcome": "OUTCOME"}[kind]
 
+    def _ends_of_refs(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the first and the last call that tells of refs."""
+        found = [at for at in range(begin, end) if self._is_of_refs(self._events[at])]
+        return found[0], found[-1]
+
     @staticmethod
     def _is_of_refs(one: Event) -> bool:
         is_read = one.of("store.read", f"{lakegc_keys.ROOT}{lakegc_keys.COMMITS}/")
@@ -351,18 +355,25 @@ class _Calls:
         at = range(begin, end + 1)
         scans = [n for n in at if self._events[n].name == _SCAN]
         listings = [n for n in at if self._events[n].name == "list_branches"]
-        found = [_Window("SCAN", scans[0], max(n for n in at if n < listings[0]))]
+        found = [_Window("SCAN", scans[0], max(scans))]
         for number, name in enumerate([*branches, "", ""][:2]):
             diffs = [n for n in at if name and self._events[n].of(_DIFF, name, name)]
             # A branch that was not read is not there when branches are listed last; one that has
             # nothing to do with the object can be read at any time.
             first = last = listings[-1]
             if diffs:
-                first, last = diffs[0], diffs[-1]
-                while self._events[last + 1].name in {"list_objects", "people"}:
-                    last += 1
+                first, last = diffs[0], self._end_of_diff(diffs[-1])
             found.append(_Window(f"DIFF_{number}", first, last))
         return found
+
+    def _end_of_diff(self, diff: int) -> int:
+        """Return the last call that looked up entries of a diff, or the diff itself."""
+        last = at = diff
+        while self._events[at + 1].name in {"list_objects", "people"}:
+            at += 1
+            if self._events[at].name == "list_objects":
+                last = at
+        return last
 
     def _manifest(self, kind: str) -> int:
         return self._first(

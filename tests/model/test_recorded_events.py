@@ -1,0 +1,90 @@
+"""Which words the events of a run make, and which make none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_core import lakegc_keys
+from tests.support.recorded_events import Event, Judged, References, words_of
+
+OBJECT = "data/slice/object"
+
+
+def _stored(kind: str, name: str = "_manifest.json") -> Event:
+    return Event("store.put_if_absent", f"{lakegc_keys.ROOT}{kind}/run_id=r/{name}")
+
+
+def _staged(*branches: str, kept: Sequence[str] = ()) -> Event:
+    staged: Mapping[str, frozenset[str]] = {OBJECT: frozenset(branches)} if branches else {}
+    return Event("people", now=References(staged, kept))
+
+
+def _mark(*diffs: Event) -> list[Event]:
+    return [
+        Event("get_config"),
+        Event("store.list", "data/slice/"),
+        _stored(lakegc_keys.SLICES),
+        Event("prepare_garbage_collection_uncommitted"),
+        Event("prepare_garbage_collection_uncommitted"),
+        Event("list_branches"),
+        *diffs,
+        Event("list_branches"),
+        _stored(lakegc_keys.UNCOMMITTED),
+        Event("dump_submit"),
+        _stored(lakegc_keys.COMMITS),
+        _stored(lakegc_keys.ADDRESSES, "_verdict.json"),
+    ]
+
+
+def _of(events: Sequence[Event], age: str = "old") -> tuple[list[str], dict[str, int]]:
+    words, left_out = words_of(events, Judged({OBJECT: age}, (), None))
+    return [" ".join(word) for word in words], dict(left_out)
+
+
+def test_a_move_between_two_branches_stands_between_their_readings():
+    events = [
+        _staged("b"),
+        *_mark(
+            Event("diff_branch", "a"),
+            _staged("a"),
+            Event("diff_branch", "b"),
+            Event("list_objects"),
+        ),
+    ]
+    assert _of(events) == (
+        ["old =1 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) =0 DIFF_1( ) REFS( ) VERDICT( ) unplanned"],
+        {},
+    )
+
+
+def test_what_happens_between_a_diff_and_its_entries_happens_within_one_reading():
+    diffs = (Event("diff_branch", "a"), _staged(kept=[OBJECT]), Event("list_objects"))
+    ((word,), _) = _of([_staged("a"), *_mark(*diffs)])
+    assert "DIFF_0( =r ) DIFF_1( )" in word
+
+
+def test_a_change_that_the_object_does_not_see_is_no_letter():
+    events = [_staged("a"), *_mark(Event("diff_branch", "a"), _staged("a"))]
+    ((word,), _) = _of(events)
+    assert word.count("=") == 1
+
+
+def test_an_object_staged_on_three_branches_is_left_out_and_counted():
+    events = [_staged("a", "b", "c"), *_mark(*(Event("diff_branch", name) for name in "abc"))]
+    assert _of(events) == ([], {"staged on more than two branches": 1})
+
+
+def test_readings_that_overlap_while_people_act_are_left_out_and_counted():
+    read = [Event("diff_branch", name) for name in "abab"]
+    assert _of([_staged("a", "b"), *_mark(*read)])[1] == {}
+    read.insert(2, _staged("b"))
+    assert _of([_staged("a", "b"), *_mark(*read)]) == (
+        [],
+        {"readings that overlap while people do something": 1},
+    )
+
+
+def test_what_was_kept_although_nothing_referred_to_it_is_left_out_if_it_was_old():
+    events = [_staged(), *_mark(Event("diff_branch", "a"))]
+    assert _of(events) == ([], {"kept by what the model leaves out": 1})
+    assert _of(events, "young")[1] == {}
