@@ -8,7 +8,7 @@ from typing import Literal
 
 from spark_core.errors import SettingsError
 
-Extra = Literal["azure", "certificate", "charts", "connect", "gcs", "s3", "spark", "ui"]
+Extra = Literal["azure", "certificate", "charts", "connect", "gcs", "iceberg", "s3", "spark", "ui"]
 
 # What is imported of each extra; pyproject.toml says which distributions bring it.
 _MODULES: dict[Extra, tuple[str, ...]] = {
@@ -17,6 +17,7 @@ _MODULES: dict[Extra, tuple[str, ...]] = {
     "charts": ("matplotlib",),
     "connect": ("google.rpc", "grpc", "grpc_status"),
     "gcs": ("google.cloud.storage",),
+    "iceberg": ("pyiceberg",),
     "s3": ("boto3",),
     "spark": ("pyspark", "pandas"),
     "ui": ("dagster_webserver",),

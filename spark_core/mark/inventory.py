@@ -28,13 +28,21 @@ from spark_core.errors import (
     SettingsError,
     UnsafePlanError,
 )
+from spark_core.extras import require
 from spark_core.records.figures import InventoryFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Exchange, Sent, no_work, numbers_of
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore, StoreOptions
-from spark_core.storage.inventory import Inventory, InventoryFile, Wanted, find_inventory, rows_of
+from spark_core.storage.inventory import (
+    Inventory,
+    InventoryFile,
+    Wanted,
+    find_inventory,
+    is_table,
+    rows_of,
+)
 from spark_core.storage.inventory.rows import PASSED_OVER, ROWS
 
 # The name of the bucket in an inventory of a local blockstore, made to try one out.
@@ -223,8 +231,14 @@ def ask_manifest(
     if not where:
         raise SettingsError(
             'listing = "inventory" needs the place of the inventory',
-            "Set inventory to its manifest.json, or to the folder that has the dated folders.",
+            "Set inventory to its manifest.json, to the folder that has the dated folders, or to "
+            "the ARN of S3's table bucket.",
         )
+    if is_table(where):
+        require("iceberg", "Inventory tables of S3 Metadata")
+        from spark_core.storage.inventory.iceberg import find_table
+
+        return find_table(where, namespace, store_options)
     return find_inventory(where, store_options)
 
 

@@ -73,7 +73,8 @@ class RunOptions:
         listing: Where a mark reads which objects there are: from the `store` itself, or from an S3
             `inventory`, where listing the bucket is what a run costs.
         inventory: Place of the inventory: its `manifest.json`, or the folder of the dated folders,
-            of which the newest counts; `s3://BUCKET/...`, or the absolute path of a copy.
+            of which the newest counts; `s3://BUCKET/...`, or the absolute path of a copy. Or the
+            ARN of S3's table bucket, for the live inventory table of S3 Metadata.
         tags_protect: Every tag keeps the commit it names.
         keep_last: How many commits of each branch stay whatever their age and the rules: its head,
             and back from there along what the branch itself showed. It can only keep more, and

@@ -28,6 +28,7 @@ from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedF
 from spark_core.run import Environment, RunOptions, open_run
 from tests.support import golden
 from tests.support.clock import FakeClock
+from tests.support.inventory_table import LiveTable
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import NAME
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -126,6 +127,44 @@ def test_a_mark_by_inventory_names_what_a_mark_by_listing_names(format_, lake, s
     assert said.inventory.manifest.endswith("T14-00Z/manifest.json")
     assert said.requests == {"read": 2}
     assert before == {}
+
+
+def test_a_mark_by_the_live_table_names_what_a_mark_by_listing_names(lake, spark, tmp_path):
+    table = LiveTable(f"file://{tmp_path / 'tables'}")
+    store = lake.run(None, NOW).store
+    table.add(rows_of_store(store, before="repo/"))
+    # The snapshot is of now, and so is the run.
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
+    lake.sandbox.clock.set(at)
+    listed = lake.run(spark, at - timedelta(minutes=1))
+    mark_and_conclude(listed)
+    run = lake.by_inventory(spark, at, inventory=table.place, **STRICT)
+    marked, verdict, _ = mark_and_conclude(run)
+    assert verdict.passed
+    for spec in (tables.NAMESPACE_SLICES, tables.EXPIRED_ADDRESSES):
+        assert _rows(run, spec) == _rows(listed, spec)
+    said = ListedFigures.of(marked.tables.slices.manifest).inventory
+    assert (said.manifest, said.files, said.rows) == (table.place, 1, 4)
+    assert 3600 <= said.age_seconds < 4600
+    assert sweep_only(run) == {lake.gone: "deleted", lake.changed: "deleted"}
+
+
+def test_what_the_live_table_does_not_have_yet_is_neither_named_nor_missing(lake, spark, tmp_path):
+    table = LiveTable(f"file://{tmp_path / 'tables'}")
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
+    rows = rows_of_store(lake.run(None, NOW).store, before="repo/")
+    core = lake.sandbox.core
+    with core.lock, lake.sandbox.clock.at(at - timedelta(minutes=35)):
+        late = lake.upload("late", b"half an hour ago")
+        refs.commit(core, "repo", "main", message="late")
+    table.add(rows)
+    lake.sandbox.clock.set(at)
+    run = lake.by_inventory(spark, at, inventory=table.place, **STRICT)
+    marked, verdict, _ = mark_and_conclude(run)
+    assert verdict.passed
+    figures = ExpiredFigures.of(marked.expired.manifest)
+    assert (figures.missing_objects, figures.since_inventory) == (0, 1)
+    assert late not in marked.addresses(run)
 
 
 def test_what_was_written_since_the_inventory_is_neither_named_nor_missing(lake, spark):

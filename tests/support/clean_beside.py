@@ -35,6 +35,8 @@ Concluded = tuple[Marked, Verdict, list[CheckResult]]
 _OF_THE_WORK = {
     "audit",
     "compared",
+    # Only a clean run asks what earlier sweeps reported deleted.
+    "deleted_before",
     "explanations_manifest",
     "missing_manifest",
     "policy",

@@ -8,12 +8,16 @@ References:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from spark_core.errors import CorruptTableError
 from spark_core.json_and_toml import read_json
+from spark_core.storage.contract import ObjectStore
 
 OF_AN_INVENTORY = (
     "Compare it with what S3 delivered; wait for the next inventory, or list the store "
@@ -45,12 +49,21 @@ class InventoryFile:
     Attributes:
         key: In the bucket that the inventory lies in.
         size_bytes: Its size.
-        md5: Of its bytes, in hex.
+        md5: Of its bytes, in hex; empty where no manifest says it.
     """
 
     key: str
     size_bytes: int
     md5: str
+
+
+class InventoryTable(Protocol):
+    """A table that has the rows of an inventory, and knows its own files."""
+
+    def batches(
+        self, store: ObjectStore, file: InventoryFile, bucket: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Read one of its files, each row of which must be of the bucket."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +74,10 @@ class Inventory:
         place: Where the manifest lies, to be shown.
         source_bucket: The bucket whose objects it names.
         created_at: When S3 began to look at the bucket.
-        file_format: Format of the data files: CSV, Parquet or ORC.
+        file_format: Format of the data files: CSV, Parquet or ORC; or Iceberg.
         columns: Their columns, in their order.
         files: The data files.
+        table: The Iceberg table that it is; None where S3 delivered files.
     """
 
     place: str
@@ -72,11 +86,14 @@ class Inventory:
     file_format: str
     columns: tuple[str, ...]
     files: tuple[InventoryFile, ...]
+    table: InventoryTable | None = None
 
     @property
     def has_versions(self) -> bool:
         """Whether it names every version of an object, and not only the current ones."""
-        return any(plain(column) in (VERSION, LATEST, MARKER) for column in self.columns)
+        return self.table is None and any(
+            plain(column) in (VERSION, LATEST, MARKER) for column in self.columns
+        )
 
     @property
     def needed_columns(self) -> tuple[str, ...]:

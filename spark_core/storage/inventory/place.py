@@ -61,6 +61,11 @@ def find_inventory(where: str, options: StoreOptions) -> tuple[Inventory, Object
     return inventory, _copied(inventory, options)
 
 
+def is_table(where: str) -> bool:
+    """Return whether a place is one of an Iceberg table: an ARN, or a file of metadata."""
+    return where.startswith("arn:") or where.endswith(".metadata.json")
+
+
 def _newest(folders: list[str], read: Callable[[str], bytes], before: str, where: str) -> Inventory:
     """Read the newest of the inventories in these folders; a folder that was named must do."""
     is_named = where.endswith(MANIFEST)

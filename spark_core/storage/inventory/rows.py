@@ -63,9 +63,9 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """Read one data file.
 
-    It is compared with the manifest before its first row is believed. Of an inventory with versions
-    only the latest ones count, and no delete markers. In CSV files keys are URL-encoded, in Parquet
-    and ORC files they are not.
+    A file that S3 delivered is compared with the manifest before its first row is believed. Of an
+    inventory with versions only the latest ones count, and no delete markers. In CSV files keys are
+    URL-encoded, in Parquet and ORC files they are not.
 
     Args:
         store: The store that the file's key is relative to.
@@ -86,19 +86,29 @@ def rows_of(
         can use it". A space is a plus there (cloud-custodian issue 1997).
     """
     name = f"{store.root}{file.key}"
+    try:
+        for batch in _found(store, inventory, file, name):
+            listed = _listed(batch, inventory, wanted)
+            figures[ROWS] += batch.num_rows
+            figures[PASSED_OVER] += batch.num_rows - listed.num_rows
+            yield listed
+    except (pa.ArrowException, ValueError, KeyError, EOFError, OSError) as error:
+        raise CorruptTableError(
+            name, None, f"no sound {inventory.file_format} file ({error})", OF_AN_INVENTORY
+        ) from error
+
+
+def _found(
+    store: ObjectStore, inventory: Inventory, file: InventoryFile, name: str
+) -> Iterator[pa.RecordBatch]:
+    """Read all rows of a file, as it has them."""
+    if inventory.table is not None:
+        yield from inventory.table.batches(store, file, inventory.source_bucket)
+        return
     with _opened(store, file, name) as source:
         _require_intact(source, file, name)
         source.seek(0)
-        try:
-            for batch in _batches(source, inventory):
-                listed = _listed(batch, inventory, wanted)
-                figures[ROWS] += batch.num_rows
-                figures[PASSED_OVER] += batch.num_rows - listed.num_rows
-                yield listed
-        except (pa.ArrowException, ValueError, KeyError, EOFError, OSError) as error:
-            raise CorruptTableError(
-                name, None, f"no sound {inventory.file_format} file ({error})", OF_AN_INVENTORY
-            ) from error
+        yield from _batches(source, inventory)
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def open_clients(bucket: str, options: StoreOptions, region: str | None) -> S3Cl
             "survive that",
             "Start worker processes with spawn or forkserver.",
         )
-    session = _session(options, os.getpid())
+    session = open_session(options, os.getpid())
     region = region or options.s3_region or _region_of(bucket, session, options)
     boto = _boto(options, region, os.getpid())
     objects = _obstore(bucket, session, options, boto.meta.endpoint_url, region)
@@ -101,7 +101,7 @@ def open_clients(bucket: str, options: StoreOptions, region: str | None) -> S3Cl
 
 
 @lru_cache(maxsize=16)
-def _session(options: StoreOptions, _process: int) -> boto3.Session:
+def open_session(options: StoreOptions, _process: int) -> boto3.Session:
     """Open the session that all stores of these options share here; each costs 0.25 seconds."""
     try:
         session = boto3.Session(
@@ -135,7 +135,7 @@ def _session(options: StoreOptions, _process: int) -> boto3.Session:
 
 @lru_cache(maxsize=16)
 def _boto(options: StoreOptions, region: str, process: int, *, repeats: bool = True) -> Any:
-    boto = _session(options, process).client(
+    boto = open_session(options, process).client(
         "s3",
         region_name=region,
         endpoint_url=options.s3_endpoint,
@@ -167,7 +167,7 @@ def signed_link(bucket: str, name: str, options: StoreOptions, region: str, life
 
     The client of all other requests would sign it by a way that newer regions do not take.
     """
-    boto = _session(options, os.getpid()).client(
+    boto = open_session(options, os.getpid()).client(
         "s3",
         region_name=region,
         endpoint_url=options.s3_endpoint,
