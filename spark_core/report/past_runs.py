@@ -141,7 +141,8 @@ class PastRun:
     def not_swept(self) -> tuple[int, int]:
         """Objects and bytes that it names and that no sweep is known to be done with."""
         if not self.swept:
-            return self.expired_objects or 0, self.expired_bytes or 0
+            back, back_bytes = self.restored
+            return (self.expired_objects or 0) - back, (self.expired_bytes or 0) - back_bytes
         return total(amount for name, amount in self.outcomes.items() if name not in FINAL)
 
     @property

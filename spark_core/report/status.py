@@ -267,8 +267,11 @@ def _reclaimed(runs: Sequence[PastRun]) -> tuple[int, int]:
 
 def _waits_for(repository_id: str, run: PastRun | None, *, may_sweep: bool) -> tuple[str, str]:
     """Say what the newest mark waits for, and the command that goes on."""
-    if run is None or not run.expired_objects or run.state in {"swept", "restored", "unreadable"}:
+    if run is None or not run.expired_objects or run.state in {"swept", "unreadable"}:
         return "", ""
+    if run.state == "restored":
+        # Who brings objects back is not told to sweep the rest.
+        return ("its sweep or a new mark, after a restore" if run.not_swept[0] else ""), ""
     named = f"{repository_id} --run {run.run}"
     if run.refused:
         if set(run.refused) - set(run.confirmable):

@@ -286,6 +286,20 @@ def test_after_a_sweep_in_part_the_rest_waits():
     assert (found.waits_for, found.waiting) == ("its sweep to go on", (1, 20))
 
 
+@pytest.mark.parametrize(
+    ("more", "waiting"),
+    [
+        ({}, (1, 20)),
+        ({"swept_at": NOW, "outcomes": {"deleted": (1, 10), "refused": (1, 20)}}, (1, 20)),
+        ({"swept_at": NOW, "outcomes": {"deleted": (2, 30)}}, (0, 0)),
+    ],
+)
+def test_after_a_restore_the_rest_waits_and_nobody_is_told_to_sweep_it(more, waiting):
+    found = told(of_kind("all", DAY, state="restored", restored=(1, 10), **more))
+    assert (found.waiting, found.next_step) == (waiting, "")
+    assert found.waits_for == ("its sweep or a new mark, after a restore" if waiting[0] else "")
+
+
 def test_each_kind_waits_for_itself_until_a_mark_of_the_collection_names_it_anew():
     expired, within = of_kind("policies", DAY), of_kind("reference mark", DAY / 2)
     found = told(within, expired, of_kind("all", 2 * DAY, expired_objects=5))
