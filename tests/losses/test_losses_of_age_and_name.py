@@ -217,6 +217,8 @@ def test_39_objects_of_refs_that_were_not_restored_yet_were_deleted(
         place.put(f"data/{SLICE}/{_xid(MANY_YEARS, 1)}", NOW - timedelta(days=10)),
         place.put(f"data/{SLICE}/{_xid(born - second)}", born),
         place.put(f"data/{SLICE}/{_xid(born, 1)}", born - second),
+        # A name of an early lakeFS, which tells no time.
+        place.put(f"data/main:12345678-1234-1234-1234-123456789abc/{'A' * 21}", born - second),
     }
     own = place.put(f"data/{SLICE}/{_xid(born)}", born)
     gone, kept = place.swept(spark)
