@@ -37,7 +37,7 @@ $(EMULATORS): .ci/install-azurite .ci/install-gcs-emulator
 emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) that the tests of those stores run against
 
 # Where Python may not keep what it compiles, each process compiles all tests and the package anew, ten seconds for each.
-test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
+test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them, ARGS=--changed for those that your branch can touch)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-deep: $(READY) $(EMULATORS) ## run the long searches, more than an hour, and end with their table (ARGS="search": a part; a run that was ended goes on)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.changed import ROOT, changed_files, touched_tests
+
 # How long an example takes says how busy the machine is. The default suite tries the same examples
 # each time, so that a new find is one of `make test-deep` and not of whoever runs `make test`.
 settings.register_profile("lakegc", deadline=None, derandomize=True)
@@ -81,9 +83,23 @@ LONGEST = (
 )
 
 
+def pytest_addoption(parser):
+    """Let `--changed` choose the tests that the differences from a commit can touch."""
+    told = "only the tests that the differences from BASE (main) can touch"
+    parser.addoption("--changed", nargs="?", const="main", metavar="BASE", help=told)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Begin with the longest files; let the deep run try each property, on examples of its own."""
+    if base := config.getoption("--changed"):
+        try:
+            touched = touched_tests(changed_files(base))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        left = [item for item in items if item.path.relative_to(ROOT).as_posix() in touched]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
+        items[:] = left
     if settings.get_current_profile_name() == "deep":
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
