@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import a_marked_repository
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -21,9 +23,16 @@ def modules_with_examples() -> list[str]:
     ]
 
 
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """What examples may name without making it."""
+    with a_marked_repository(tmp_path_factory.mktemp("lake")) as names:
+        yield names
+
+
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_the_examples_of_a_module_show_what_it_does(name, monkeypatch, tmp_path):
+def test_the_examples_of_a_module_show_what_it_does(name, named, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    outcome = doctest.testmod(import_module(name))
+    outcome = doctest.testmod(import_module(name), extraglobs=named)
     assert outcome.attempted
     assert not outcome.failed

@@ -91,6 +91,11 @@ class Namespace:
         AddressError: If the scheme is unknown or the path has a form that nobody documented.
         SettingsError: If `server_path` is missing or is no absolute path.
 
+    Examples:
+        >>> namespace = Namespace.parse("s3://bucket/lakes/one/")
+        >>> namespace.kind, namespace.bucket, namespace.path
+        ('s3', 'bucket', 'lakes/one')
+
     References:
         lakeFS `pkg/block/namespace.go` and `pkg/block/local/adapter.go`, v1.84.
     """

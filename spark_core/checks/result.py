@@ -28,6 +28,10 @@ class CheckResult:
         limit: The condition for passing, in words. Numbers that settings decide are among the
             figures too.
         lifted_by: Setting or command that lets a mark pass all the same.
+
+    Examples:
+        >>> CheckResult("clocks_agree", "namespace_slices", True, "they agree", {}).lifted_by
+        'nothing lifts it'
     """
 
     name: str

@@ -41,6 +41,11 @@ def examine(examination: Examination) -> Iterator[Finding]:
 
     Yields:
         A finding for each question.
+
+    Examples:
+        >>> examination = Examination("lake", lambda: server_options, storage, options)
+        >>> [found.name for found in examine(examination) if found.passed is False]
+        []
     """
     by_inventory = examination.options.listing == "inventory"
     for question in (

@@ -77,6 +77,10 @@ class Examination:
         right_place: Set once the server is known to write there too, or once nothing can show it.
         inventory: What the manifest of the inventory says, and the store of its files.
         wants_spark: Whether Spark is examined.
+
+    Examples:
+        >>> Examination("lake", lambda: server_options, storage, options).repository_id
+        'lake'
     """
 
     server = Fact[LakeFSServer]("there are no keys for the server")

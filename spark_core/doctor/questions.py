@@ -47,6 +47,10 @@ class Finding:
         found: What was found, for people.
         next_step: What to do; empty when there is nothing to do.
         figures: What was found, for programs.
+
+    Examples:
+        >>> Finding("store", "list", True, "the first page has 2 objects").next_step
+        ''
     """
 
     about: str

@@ -102,6 +102,10 @@ class WhatIf:
         answers: One for each question, in the order asked.
         price: Of the settings; None if they have none.
         asked_at: Before the refs, the commits and the reports of sweeps were read.
+
+    Examples:
+        >>> what_if(run, [1]).never_committed
+        (0, 0)
     """
 
     repository: str
@@ -144,6 +148,10 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     Raises:
         ChainError: If the run has no mark.
         CorruptTableError: If a table of lakeFS cannot be read whole.
+
+    Examples:
+        >>> [(each.name, each.objects) for each in what_if(run, [7, 90]).answers[:2]]
+        [('every branch keeps 90 days', 0), ('every branch keeps 7 days', 1)]
     """
     asked_at = run.now()
     slices = run.load(tables.NAMESPACE_SLICES)

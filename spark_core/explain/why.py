@@ -88,6 +88,10 @@ class Explanation:
         replaced_at: ISO instant at which it was replaced there.
         others: Addresses of other objects that had the path that was asked about.
         fate: What the mark made of it, a value of `fates.Fate`; empty if it is not known.
+
+    Examples:
+        >>> explain(run, live).path
+        'report.csv'
     """
 
     repository: str
@@ -113,7 +117,12 @@ class Explanation:
 
 
 def explain(run: Run, address: str) -> Explanation:
-    """Say why an object is kept or may go, or when it was deleted; see `explain_each`."""
+    """Say why an object is kept or may go, or when it was deleted; see `explain_each`.
+
+    Examples:
+        >>> explain(run, live).state, explain(run, dead).state
+        ('kept', 'may go')
+    """
     (found,) = explain_each(run, [address])
     return found
 

@@ -37,6 +37,11 @@ def read_metarange(data: bytes, *, name: str, expected_id: str | None = None) ->
         CorruptTableError: If anything in the file is broken or unknown, or
             if it is not a metarange of objects.
 
+    Examples:
+        >>> ranges = read_metarange(run.store.read(f"_lakefs/{metarange_id}"), name=metarange_id)
+        >>> ranges.column("range_id").to_pylist() == [range_id]
+        True
+
     References:
         lakefs-facts 2.4, 2.5; lakeFS v1.84 `pkg/graveler/committed/meta_range_writer.go`.
     """

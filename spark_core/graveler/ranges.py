@@ -40,6 +40,11 @@ def read_range(
         CorruptTableError: If anything in the file is broken or unknown, or
             if it is not a range of objects.
 
+    Examples:
+        >>> entries = read_range(run.store.read(f"_lakefs/{range_id}"), name=range_id)
+        >>> entries.num_rows, entries.column("size_bytes").to_pylist()
+        (1, [5])
+
     References:
         lakefs-facts 2.2-2.6; lakeFS v1.84 `pkg/catalog/entry.go`.
     """

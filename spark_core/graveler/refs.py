@@ -83,6 +83,19 @@ def read_refs(
 
     Raises:
         CorruptTableError: If a table is broken or is of another kind.
+
+    Examples:
+        >>> dump = run.server.dump_refs("lake")
+        >>> def fetch(table_id: str) -> bytes:
+        ...     return run.store.read(f"_lakefs/{table_id}")
+        >>> refs = read_refs(
+        ...     fetch,
+        ...     commits_metarange_id=dump.commits_metarange_id,
+        ...     branches_metarange_id=dump.branches_metarange_id,
+        ...     tags_metarange_id=dump.tags_metarange_id,
+        ... )
+        >>> [branch.id for branch in refs.branches], len(refs.commits)
+        (['main'], 3)
     """
     commits = read_commit_records(fetch, commits_metarange_id)
     return Refs(
@@ -99,6 +112,13 @@ def read_commit_records(fetch: Fetch, commits_metarange_id: str) -> list[CommitR
 
     Raises:
         CorruptTableError: As `read_refs`.
+
+    Examples:
+        >>> dump = run.server.dump_refs("lake")
+        >>> def fetch(table_id: str) -> bytes:
+        ...     return run.store.read(f"_lakefs/{table_id}")
+        >>> sorted(each.message for each in read_commit_records(fetch, dump.commits_metarange_id))
+        ['50 days ago', '60 days ago', 'Repository created']
     """
     commits = []
     for record in _read_dump(fetch, commits_metarange_id, COMMIT):

@@ -44,6 +44,10 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
         AddressError: If the address has an undocumented form, lies outside, or is never collected
             anyway.
         NotFoundError: If there is nothing at `value`.
+
+    Examples:
+        >>> add(run, "audit", "address", live, who="ana", why="until the audit ends").name
+        'audit'
     """
     if not NAME.fullmatch(name):
         raise SettingsError(
@@ -84,6 +88,11 @@ def remove(run: Run, name: str) -> Hold:
     Raises:
         NotFoundError: If no hold has that name.
         TransientError: If the store did not remove it.
+
+    Examples:
+        >>> held = add(run, "legal", "branch", "main", who="ana", why="a case")
+        >>> remove(run, "legal").value
+        'main'
     """
     try:
         hold = (

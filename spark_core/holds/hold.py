@@ -54,6 +54,12 @@ class Hold(Document):
         who: Who made the hold.
         since: When it was made.
         why: A note.
+
+    Examples:
+        >>> from datetime import UTC, datetime
+        >>> made = datetime(2026, 11, 1, tzinfo=UTC)
+        >>> Hold("q3", "path", "reports/2026/**", None, "ana", made, "the audit").kind
+        'path'
     """
 
     CALLED: ClassVar[str] = "a hold"
@@ -96,7 +102,12 @@ class Hold(Document):
 
 @dataclass(frozen=True)
 class Holds:
-    """Every hold of a namespace at one moment; small, and travels to executors."""
+    """Every hold of a namespace at one moment; small, and travels to executors.
+
+    Examples:
+        >>> Holds(()).of_addresses
+        ()
+    """
 
     holds: tuple[Hold, ...]
 
@@ -222,6 +233,10 @@ def load(store: ObjectStore, *, was_empty: bool = False) -> Holds:
         CorruptTableError: If a hold cannot be read, or something else lies among the holds: what it
             keeps is unknown.
         IncompleteReadError: If they cannot be listed to the end.
+
+    Examples:
+        >>> load(run.store).of_paths
+        ()
     """
     # A listing that was lost on the way also shows no hold. So an empty listing is believed only
     # when it comes twice.

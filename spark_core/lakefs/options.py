@@ -42,6 +42,10 @@ class ServerOptions:
         first_backoff: Pause before the second try; doubles each time.
         longest_backoff: Longest of these pauses.
         longest_outage: How long a server that answered before may be away, for instance to restart.
+
+    Examples:
+        >>> "secret-key" in repr(ServerOptions("https://lakefs.example.com", "key", "secret-key"))
+        False
     """
 
     endpoint: str

@@ -61,6 +61,13 @@ class LakeFSServer:
 
     Attributes:
         requests: Calls made so far, by name; repeated calls count again.
+
+    Examples:
+        >>> server = LakeFSServer(server_options)
+        >>> server.repository("lake").default_branch
+        'main'
+        >>> server.retention_rules("lake").days_for("main")
+        7
     """
 
     def __init__(

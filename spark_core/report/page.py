@@ -48,6 +48,11 @@ def page(
 
     Returns:
         A whole HTML document.
+
+    Examples:
+        >>> from spark_core.report import load
+        >>> page(load(run)).lower().startswith("<!doctype html>")
+        True
     """
     title = f"{'Sweep' if report.swept else 'Mark'} of {report.repository}, run {report.run}"
     sections = [

@@ -132,6 +132,11 @@ def load(run: Run, *, just_swept: bool = False, just_marked: bool = False) -> Re
 
     Raises:
         ChainError: If the run has no mark.
+
+    Examples:
+        >>> found = load(run)
+        >>> found.expired.objects, found.expired.size_bytes, found.passed
+        (1, 3, True)
     """
     if just_marked:
         made = of_mark(run)

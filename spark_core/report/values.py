@@ -301,6 +301,11 @@ class Report:
         policy: The retention policy by which some of them go; None for none.
         past: What earlier runs came to, as `trend.kept` gives it: the next report need not read
             theirs.
+
+    Examples:
+        >>> from spark_core.report import load
+        >>> load(run).listed.objects, load(run).sweep
+        (2, None)
     """
 
     FORMAT: ClassVar[int] = 1

@@ -41,6 +41,10 @@ class Retention:
             clock margin included; None while the branch, the tag, the absence of
             rules or its impossible date keeps it.
         is_head: Whether a branch points at it.
+
+    Examples:
+        >>> Retention("bb", "head of main", None, is_head=True).until is None
+        True
     """
 
     commit_id: str
@@ -87,7 +91,18 @@ def retained_commits(
     tags_protect: bool = True,
     keep_last: int = 0,
 ) -> list[Retention]:
-    """Return the first part of `decide`: the commits that the rules retain."""
+    """Return the first part of `decide`: the commits that the rules retain.
+
+    Examples:
+        >>> from datetime import UTC, datetime, timedelta
+        >>> from spark_core.model import Branch, Commit, Refs, RetentionRules
+        >>> now = datetime(2026, 11, 20, tzinfo=UTC)
+        >>> old = Commit("aa", (), now - timedelta(days=60), "m1", 1, 1)
+        >>> new = Commit("bb", ("aa",), now - timedelta(days=50), "m2", 1, 2)
+        >>> refs = Refs({"aa": old, "bb": new}, (Branch("main", "bb"),), ())
+        >>> [each.reason for each in retained_commits(refs, RetentionRules(7), now)]
+        ['head of main']
+    """
     return decide(
         refs,
         rules,

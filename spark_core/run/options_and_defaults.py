@@ -153,6 +153,11 @@ class RunOptions:
         full_every: One of so many marks reads everything, and compares itself with the others.
         keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports
             stay.
+
+    Examples:
+        >>> options = RunOptions(keep_last=3)
+        >>> options.keep_last, options.may_sweep, options.min_age.days
+        (3, False, 1)
     """
 
     may_sweep: Annotated[bool, Option(setting="mode", words=("mark", "sweep"))] = False

@@ -87,6 +87,13 @@ class Environment:
             storage id.
         pages_url: What answers with the pages of runs; None if nothing does.
         signed_links_live: How long a link to a page is good that the store signs; zero for none.
+
+    Examples:
+        >>> from spark_core.lakefs import LakeFSServer, ServerOptions
+        >>> from spark_core.storage import StoreOptions
+        >>> server = LakeFSServer(ServerOptions("http://127.0.0.1:8000", "key", "secret"))
+        >>> Environment(server, StoreOptions(local_path="/blocks"), spark=lambda: None).server.url
+        'http://127.0.0.1:8000'
     """
 
     server: LakeFSServer
@@ -160,6 +167,10 @@ class Run:
             the mark, newest first.
         metaranges_by_id: Tables of the server that this process looked into, because no retained
             commit names them -> whether they are metaranges of objects.
+
+    Examples:
+        >>> run.repository.id, str(run.key), run.cutoff.isoformat()
+        ('lake', '2026-11-20T02-00-00Z', '2026-11-19T01:55:00+00:00')
     """
 
     key: RunKey
@@ -390,6 +401,11 @@ def open_run(
             that this cannot be told.
         NotFoundError: If there is no such repository.
         SettingsError: If the store of this namespace is not configured.
+
+    Examples:
+        >>> run = open_run(environment, "lake", key, RunOptions(may_sweep=True))
+        >>> run.repository.default_branch, run.namespace.uri
+        ('main', 'local://lake')
     """
     clock = environment.clock
     if isinstance(clock, SystemClock):

@@ -46,6 +46,11 @@ def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
 
     Raises:
         SettingsError: If this kind of store is not known here, or its options are missing or wrong.
+
+    Examples:
+        >>> namespace = Namespace.parse("local://lake", server_path="/blocks")
+        >>> open_store(namespace, storage.store_options).exists("data/none")
+        False
     """
     if namespace.scheme == "local":
         from spark_core.storage.local import LocalStore

@@ -83,6 +83,11 @@ class StoreOptions:
         read_timeout: Limit of one request, its body included.
         max_retries: How often a request that failed for a passing reason is sent again.
         retry_timeout: Time after which a request is not sent again.
+
+    Examples:
+        >>> options = StoreOptions(s3_access_key_id="key", s3_secret_access_key="secret-key")
+        >>> "secret-key" in repr(options)
+        False
     """
 
     local_path: str | None = None
@@ -190,6 +195,12 @@ class ObjectStore(ABC):
         requests: Requests by kind (list, read, head, put, copy, delete) that this process sent;
             they do not travel with the store, nor do the small files.
         small_files: Small files that `read_unchanging` need not ask for again.
+
+    Examples:
+        >>> [len(page) for page in run.store.list("data/")]
+        [2]
+        >>> run.store.read(live)
+        b'three'
     """
 
     # How many keys one request of the store's bulk delete takes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -25,10 +26,16 @@ def test_the_public_names_are_few():
     assert len(public_names()) <= MOST
 
 
-def test_each_public_name_is_there_and_says_what_it_is():
+def test_each_public_name_is_there_and_has_an_example_that_runs():
     silent = [
         f"{module}.{name}"
         for module, name in public_names()
-        if not getattr(import_module(module), name).__doc__
+        if ">>> " not in (getattr(import_module(module), name).__doc__ or "")
     ]
     assert not silent
+
+
+def test_the_page_of_names_shows_each_of_them():
+    shown = re.findall(r"^::: (\S+)\.(\w+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE)
+    found = {getattr(import_module(module), name) for module, name in shown}
+    assert found == {getattr(import_module(module), name) for module, name in public_names()}
