@@ -52,7 +52,7 @@ def fresh(monkeypatch):
         azure_clients.open_clients,
         gcs_clients.open_clients,
         s3_clients._boto,
-        s3_clients._session,
+        s3_clients.open_session,
     )
     for cache in caches:
         cache.cache_clear()

@@ -46,10 +46,10 @@ def wire(s3_proxy):
 @pytest.fixture
 def fresh():
     """No session of an earlier test, nor of this one afterwards."""
-    s3_clients._session.cache_clear()
+    s3_clients.open_session.cache_clear()
     s3_clients._boto.cache_clear()
     yield
-    s3_clients._session.cache_clear()
+    s3_clients.open_session.cache_clear()
     s3_clients._boto.cache_clear()
 
 

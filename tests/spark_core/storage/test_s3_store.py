@@ -228,10 +228,10 @@ def no_aws(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    s3_clients._session.cache_clear()
+    s3_clients.open_session.cache_clear()
     s3_clients._boto.cache_clear()
     yield tmp_path
-    s3_clients._session.cache_clear()
+    s3_clients.open_session.cache_clear()
     s3_clients._boto.cache_clear()
 
 
@@ -332,7 +332,7 @@ def test_a_private_certificate_authority_is_trusted_by_both_clients(tmp_path, mo
             store = open_store(
                 Namespace.parse("s3://bucket/ns"), StoreOptions(s3_endpoint=endpoint, **options)
             )
-            s3_clients._session.cache_clear()
+            s3_clients.open_session.cache_clear()
             s3_clients._boto.cache_clear()
             with pytest.raises(read):
                 store.read("x")
