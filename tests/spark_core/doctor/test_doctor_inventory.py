@@ -18,6 +18,7 @@ from spark_core.errors import PermissionDeniedError
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions, open_store
 from tests.support.clock import FakeClock
+from tests.support.inventory_table import LiveTable
 from tests.support.moto_s3 import moto_s3
 from tests.support.s3_inventory import Delivery, Row
 from tests.support.small_lakefs import SmallLakeFS
@@ -74,6 +75,27 @@ def place(tmp_path: Path) -> Any:
 
 def failed(found: Mapping[str, Finding]) -> list[str]:
     return [name for name, finding in found.items() if finding.passed is False]
+
+
+def test_a_live_table_in_order_passes_every_question(place: Place, tmp_path: Path) -> None:
+    table = LiveTable(f"file://{tmp_path / 'tables'}")
+    table.add(ROWS)
+    found = place.examined(table.place)
+    assert list(found) == NAMES
+    assert all(finding.passed for finding in found.values()), found
+    assert ".metadata.json, of 1 files" in found["manifest"].found
+    assert found["columns"].found == "Iceberg, with Key, Size, LastModifiedDate, ETag"
+    assert "3 of 3 rows are objects below repo/data/" in found["rows"].found
+
+
+def test_a_live_table_of_a_bucket_with_versions_fails_by_its_name(
+    place: Place, tmp_path: Path
+) -> None:
+    table = LiveTable(f"file://{tmp_path / 'tables'}")
+    table.add([*ROWS, Row("repo/data/s/x", 1, OLD, MD5, version="v2")])
+    found = place.examined(table.place)
+    assert failed(found) == ["rows"]
+    assert "keeps versions" in found["rows"].found
 
 
 @pytest.mark.parametrize("format_", ["CSV", "Parquet", "ORC"])
