@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from spark_core import holds, schemas
-from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
+from spark_core.holds import Holds
 from spark_core.index.choosing import saves
-from spark_core.mark import explanations, fates, inventory
+from spark_core.mark import explanations, fates, inventory, twins_of_waiting
 from spark_core.mark.audit import audit
 from spark_core.mark.brought_back import only_in_expired_commits
 from spark_core.mark.compared import NAMED
@@ -28,10 +28,10 @@ from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fate_rows import Decided, FateTargets
 from spark_core.mark.fates import Answers, Inputs, ReasonWords
 from spark_core.mark.index_compared import compared_with_index
-from spark_core.mark.missing import Missing, missing_of, written_since
+from spark_core.mark.missing import missing_of
 from spark_core.mark.save import save
-from spark_core.mark.seen_again import SeenAgain, seen_again
-from spark_core.records import reading, tables, writing
+from spark_core.mark.seen_again import seen_again
+from spark_core.records import tables, writing
 from spark_core.records.figures import (
     WALK,
     CommitsFigures,
@@ -45,28 +45,15 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
 from spark_core.references import held_paths, policy_rows, twins
-from spark_core.references.head_entries import HeadsOfMark
-from spark_core.references.heads import Heads
-from spark_core.references.known_ranges import Alike, said_of
-from spark_core.references.ranges import TableReader, entries_of_heads
-from spark_core.references.sizes import (
-    ADDRESSES,
-    NONE_ABSENT,
-    SIZES,
-    HeadEntries,
-    absent,
-    are_sizes_stated,
-)
+from spark_core.references.held_paths import HeldPaths
+from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
-from spark_core.spark.exchange import AnySource, Batches, JoinedSource, numbers_of, source_of
+from spark_core.spark.exchange import AnySource, Batches, numbers_of
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
 UNREACHABLE = "in no retained commit, and not staged"
-
-_SIZES = pa.schema([schemas.EXPIRED_ADDRESSES.field("size_bytes")])
-_CONTENTS = pa.schema([*_SIZES, schemas.NAMESPACE_SLICES.field("checksum")])
 
 
 def expired_addresses(run: Run, mark: Mark) -> Draft:
@@ -142,45 +129,91 @@ class _Made:
     enclosed: Sequence[Manifest]
 
 
+@dataclass(frozen=True)
+class _Deciding:
+    """What a mark reads that decides beside listing and references.
+
+    Attributes:
+        held: Holds.
+        by_path: What holds keep by the paths of commits.
+        by_policy: What goes by a policy; None for nothing.
+        named: What a mark of lakeFS's own job names; None: the run stays within none.
+    """
+
+    held: Holds
+    by_path: HeldPaths
+    by_policy: PolicyRows | None
+    named: marks.Addresses | None
+
+    @classmethod
+    def read(cls, run: Run, mark: Mark) -> _Deciding:
+        """Read it, as for `expired_addresses`."""
+        named, by_policy = (
+            _reference_addresses(run, mark.slices),
+            policy_rows.of_mark(run, mark.all),
+        )
+        had_none = not CommitsFigures.of(mark.commits.manifest).holds
+        held = holds.load(run.store, was_empty=had_none)
+        return cls(held, held_paths.of_mark(run, mark.commits, held), by_policy, named)
+
+    def inputs(self, run: Run) -> Inputs:
+        """Bring it into the form that decides."""
+        due = None if self.by_policy is None else self.by_policy.source(run).through(NAMED, _due)
+        return Inputs(
+            self.held,
+            self.by_path.source(run),
+            due=due,
+            named=None if self.named is None else _named(self.named),
+            collects_unreachable=run.options.collects != "policies",
+        )
+
+
 def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     """Decide, ask branches, decide again, and say what came of it."""
-    named, by_policy = _reference_addresses(run, mark.slices), policy_rows.of_mark(run, mark.all)
-    had_none = not CommitsFigures.of(mark.commits.manifest).holds
-    held = holds.load(run.store, was_empty=had_none)
-    words, held_paths_now = _words(mark), held_paths.of_mark(run, mark.commits, held)
+    read, words = _Deciding.read(run, mark), _words(mark)
     decided = fates.decide(
         run,
         mark.slices,
         mark.uncommitted,
         mark.committed,
-        inputs=Inputs(
-            held,
-            held_paths_now.source(run),
-            due=None if by_policy is None else by_policy.source(run).through(NAMED, _due),
-            named=None if named is None else _named(named),
-            collects_unreachable=run.options.collects != "policies",
-        ),
+        inputs=read.inputs(run),
         targets=targets,
         words=words,
     )
-    held_paths_now.release()
+    read.by_path.release()
     seen = seen_again(run, decided, targets)
-    decided = seen.decided
-    missing = missing_of(run, mark, decided.missing)
-    found = twins.NONE
-    # If no object is left to go, none can be the twin of an entry.
-    if decided.waiting_parts:
-        found = _twins(
-            run,
-            mark,
-            _heads(run, mark, missing, seen, by_policy=by_policy is not None),
-            fates.source_of_waiting(run, decided),
-            staged_names=None if by_policy is None else by_policy.staged_names(run),
-            # What a policy names has entries of heads as well, which need not say the same.
-            said=said_of(run, mark.committed) if by_policy is None else None,
-        )
-    decided = fates.conclude(run, decided, _answers(found), targets)
-    stored = run.keep(
+    missing = missing_of(run, mark, seen.decided.missing)
+    found = twins_of_waiting.search(run, mark, missing, seen, read.by_policy)
+    decided = fates.conclude(run, seen.decided, _answers(found), targets)
+    stored = _store_fates(run, mark, targets, decided, began)
+    expired = writing.parts_of(decided.expired)
+    largest = [address for _, address, *_ in decided.sums.largest]
+    explained = explanations.store(run, expired, mark.all, largest)
+    decided.sums.explain(explained.named)
+    more = {
+        **missing.figures,
+        **explained.figures,
+        **seen.figures,
+        **_history(run, mark, expired),
+        **_figures_of_names(read, decided),
+    }
+    figures = ExpiredFigures(
+        **_figures_of_fates(decided),
+        policy_only=None if run.options.collects != "policies" else True,
+        holds=read.held.figures,
+        reasons_complete=words.otherwise != UNREACHABLE,
+        twins=found.figures,
+        **more,
+    )
+    enclosed = [one for one in (stored.manifest, explained.manifest) if one is not None]
+    return _Made(decided, stored, figures, enclosed)
+
+
+def _store_fates(
+    run: Run, mark: Mark, targets: FateTargets, decided: Decided, began: datetime
+) -> StoredTable:
+    """Store the table `fates`, whose rows are written."""
+    return run.keep(
         Draft(
             tables.FATES,
             Written(targets.fates.attempt, decided.fates, is_all=True),
@@ -189,44 +222,30 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
             is_enclosed=True,
         )
     )
-    expired = writing.parts_of(decided.expired)
-    explained = explanations.store(
-        run,
-        expired,
-        mark.all,
-        [address for _, address, *_ in decided.sums.largest],
-    )
-    decided.sums.explain(explained.named)
-    more = {
-        **missing.figures,
-        **explained.figures,
-        **seen.figures,
-        **_history(run, mark, expired),
+
+
+def _figures_of_fates(decided: Decided) -> Mapping[str, Any]:
+    """Sum up what became of the listed objects, by the names of `ExpiredFigures`."""
+    return {
+        "by_fate": {
+            fate: (decided.objects[fate], decided.size_bytes[fate])
+            for fate in Fate
+            if decided.objects[fate]
+        },
+        "live_objects": decided.live,
+        "other_sizes": decided.other_sizes,
+        **vars(decided.sums.figures),
     }
-    if by_policy is not None:
-        more["policy"] = by_policy.figures(decided.taken.figures)
-    if named is not None:
-        more["reference"] = _reference_figures(named, decided)
-    return _Made(
-        decided,
-        stored,
-        ExpiredFigures(
-            by_fate={
-                fate: (decided.objects[fate], decided.size_bytes[fate])
-                for fate in Fate
-                if decided.objects[fate]
-            },
-            policy_only=None if run.options.collects != "policies" else True,
-            holds=held.figures,
-            reasons_complete=words.otherwise != UNREACHABLE,
-            live_objects=decided.live,
-            other_sizes=decided.other_sizes,
-            twins=found.figures,
-            **more,
-            **vars(decided.sums.figures),
-        ),
-        [manifest for manifest in (stored.manifest, explained.manifest) if manifest is not None],
-    )
+
+
+def _figures_of_names(read: _Deciding, decided: Decided) -> Mapping[str, Any]:
+    """Say what a policy, and a mark of lakeFS's own job, let go of what they name."""
+    figures = dict[str, Any]()
+    if read.by_policy is not None:
+        figures["policy"] = read.by_policy.figures(decided.taken.figures)
+    if read.named is not None:
+        figures["reference"] = _reference_figures(read.named, decided)
+    return figures
 
 
 def _history(run: Run, mark: Mark, expired: Sequence[Part]) -> Mapping[str, Any]:
@@ -291,104 +310,6 @@ def _words(mark: Mark) -> ReasonWords:
     all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
     all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK
     return ReasonWords(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
-
-
-def _heads(
-    run: Run, mark: Mark, missing: Missing, seen: SeenAgain, *, by_policy: bool
-) -> HeadEntries:
-    """Compare the entries of heads with the store; objects written since are not missing.
-
-    Args:
-        run: The run.
-        mark: Tables 1 to 4.
-        missing: What heads reach without a listed object.
-        seen: The decision, of which what waits may hide, and what was written over.
-        by_policy: Whether a policy names what heads have. Then all entries of heads are read, as
-            they must agree on a path.
-    """
-    decided, lost, later = seen.decided, NONE_ABSENT, missing.later
-    if missing.stored is not None:
-        entries = reading.source_of_parts(run.store, ADDRESSES, missing.stored.manifest.parts)
-        if later is None:
-            later = written_since(run, mark.slices, mark.slices.manifest.reading_began, entries)
-        lost = absent(lambda: run.spark, entries, source_of(later, ADDRESSES))
-    # What the index says of an object that was written over speaks for nobody.
-    others = [
-        source_of(rows, SIZES)
-        for rows in (later, seen.changed)
-        if rows is not None and rows.num_rows
-    ]
-    heads = HeadsOfMark(
-        run,
-        mark.slices,
-        mark.committed,
-        (lambda: None) if by_policy else partial(_sizes, run, decided),
-        lost,
-        partial(_alike, run, decided),
-        later=JoinedSource(others) if others else None,
-    )
-    are_sizes_said = decided.other_sizes > 0
-    if later is not None and not are_sizes_said:
-        are_sizes_said = are_sizes_stated(lambda: run.spark, source_of(later, SIZES), heads.sized())
-    committed = CommittedFigures.of(mark.committed.manifest)
-    return heads.entries(are_sizes_said=are_sizes_said, any_outside=committed.heads_outside > 0)
-
-
-def _alike(run: Run, decided: Decided) -> Alike:
-    """Return what chooses entries that may have the content of what waits."""
-    waiting = reading.source_of_parts(run.store, _CONTENTS, decided.waiting_parts)
-    return Alike.together(waiting.each(lambda: run.spark, Alike.of))
-
-
-def _sizes(run: Run, decided: Decided) -> Any:
-    """Return the sizes of what waits, sorted and once."""
-    waiting = reading.source_of_parts(run.store, _SIZES, decided.waiting_parts)
-    found = waiting.each(lambda: run.spark, _sizes_in)
-    return sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
-
-
-def _sizes_in(batches: Batches) -> Any:
-    sizes = [batch.column("size_bytes").to_numpy() for batch in batches]
-    return sorted_once(np.concatenate([np.empty(0, np.int64), *sizes]))
-
-
-def _twins(
-    run: Run,
-    mark: Mark,
-    heads: HeadEntries,
-    candidates: AnySource,
-    *,
-    staged_names: AnySource | None,
-    said: AnySource | None,
-) -> twins.Answers:
-    """Search for what the scan cannot see.
-
-    Args:
-        run: The run.
-        mark: Tables 1 to 4.
-        heads: The entries of branch heads.
-        candidates: The objects that are left to go.
-        staged_names: As for `twins.find`, like the following.
-        said: What entries of expired commits say.
-    """
-    slices, commits = mark.slices.manifest, mark.commits.manifest
-
-    def entries_of() -> Mapping[str, int]:
-        table = pa.Table.from_batches(mark.commits.batches(), schemas.RETAINED_COMMITS)
-        return entries_of_heads(TableReader.of(run, ListedFigures.of(slices).table_prefix), table)
-
-    return twins.find(
-        run,
-        candidates,
-        heads,
-        Heads.of(commits),
-        grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
-        objects=ListedFigures.of(slices).objects,
-        entries_of=entries_of,
-        staged=mark.uncommitted.manifest.rows,
-        staged_names=staged_names,
-        said=said,
-    )
 
 
 def _reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | None:
