@@ -156,7 +156,7 @@ def test_the_command_line_marks_reports_and_sweeps(repository, server, spark, tm
     assert f": {len(gone)} objects" in marked.stdout
     assert repository.data() == before
     key = re.search(r"run (\d{4}-\S+Z)", marked.stdout)[1]
-    assert lakegc("sweep", repository.name, "--run", key).exit_code == 1
+    assert lakegc("sweep", repository.name, "--run", key).exit_code == 3
     assert repository.data() == before
 
     swept = lakegc("sweep", repository.name, "--run", key, **sweep)
