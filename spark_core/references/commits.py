@@ -91,10 +91,25 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     noted = heads_now(run, found, heads.last_stored(run), read_at=began)
     found = and_compacted(run, tables_prefix(run), found, lambda: noted)
     words, enclosed = _keep_expired(run, found, began, uncommitted)
+    figures = _figures(found, noted, words)
+    return Draft(
+        tables.RETAINED_COMMITS,
+        found.table,
+        began,
+        parents=(uncommitted.manifest,),
+        figures=lambda _, __: figures,
+        encloses=enclosed,
+    )
+
+
+def _figures(
+    found: ReadCommits, noted: Heads, expired_metaranges: ExpiredMetarangesFigures
+) -> CommitsFigures:
+    """Say what was read, and what was decided."""
     rules, refs, dump, table = found.rules, found.refs, found.dump, found.table
     prepared, server_rows = found.prepared, found.server_rows
     unknown = retention.unknown_commits(server_rows, refs) if server_rows is not None else []
-    figures = CommitsFigures(
+    return CommitsFigures(
         rules=None
         if rules is None
         else RulesFigures(
@@ -127,18 +142,10 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         )
         if rules
         else (),
-        expired_metaranges=words,
+        expired_metaranges=expired_metaranges,
         expired_commits=len(refs.commits)
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
         by_reason=Counter(table.column("reason").to_pylist()),
-    )
-    return Draft(
-        tables.RETAINED_COMMITS,
-        table,
-        began,
-        parents=(uncommitted.manifest,),
-        figures=lambda _, __: figures,
-        encloses=enclosed,
     )
 
 
