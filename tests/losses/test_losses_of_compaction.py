@@ -57,6 +57,20 @@ def test_63_an_entry_like_the_committed_one_hid_over_a_compacted_one_and_was_com
     assert place.reads("p") == twin
 
 
+def test_63_what_was_compacted_and_then_deleted_refuses_until_the_branch_is_reset(
+    place: HidingPlace,
+) -> None:
+    place.upload(40, "p")
+    place.compact(39)
+    with place.ago(30):
+        objects.delete(place.core, "repo", "main", ["p"])
+    with pytest.raises(IncompleteReadError, match=r"in the diff and cannot be looked up.*'p'"):
+        place.collect()
+    with place.ago(0):
+        objects.reset(place.core, "repo", "main", "reset")
+    place.collect()
+
+
 def test_63_what_was_compacted_after_the_mark_came_back_after_the_sweep(place: HidingPlace) -> None:
     dead = place.upload(40, "scratch", b"garbage")
     place.upload(39, "scratch", b"other")

@@ -6,6 +6,7 @@ The rules of `HistoryActions` do what users do; the rules here mark, sweep, hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,13 @@ from hypothesis.stateful import precondition, rule
 
 from spark_core import holds, mark, sweep
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, ClosedPartitionError, UnsafePlanError, VerdictError
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    IncompleteReadError,
+    UnsafePlanError,
+    VerdictError,
+)
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
@@ -41,6 +48,8 @@ from tests.support.search_oracle import (
     young,
 )
 from tests.support.stored_rows import rows_of
+
+_NOT_LOOKED_UP = re.compile(r"^branch (\S+) of .* in the diff and cannot be looked up")
 
 MIN_AGE = timedelta(hours=24)
 # What clocks may differ by comes on top.
@@ -388,7 +397,17 @@ class HistoryMachine(HistoryActions):
             self.repository.objects(),
             reachable(self.repository, key, options, self.held),
         )
-        run, (marked, verdict, results) = self._mark_and_conclude(key, options)
+        try:
+            run, (marked, verdict, results) = self._mark_and_conclude(key, options)
+        except IncompleteReadError as refused:
+            branch = _NOT_LOOKED_UP.search(str(refused))
+            if branch is None or not self.repository.may_compact:
+                raise
+            # What is compacted and then deleted is in the diff and not on the branch. As the
+            # refusal says:
+            self.repository.reset(branch[1])
+            self.drops(branch[1])
+            return self._mark(options)
         self.noted[key] = self.repository.branches()
         failed = [result.name for result in results if not result.allows]
         if failed == ["live_objects_are_listed"] and not objects:
