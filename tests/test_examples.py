@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.examples import a_marked_repository
+from tests.support.example_names import a_marked_repository
 
 ROOT = Path(__file__).parents[1]
 
