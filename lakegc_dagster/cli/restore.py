@@ -22,6 +22,8 @@ from spark_core.errors import FAILED
 from spark_core.plain_text import bytes_text, counted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from spark_core.model import RunKey
     from spark_core.run import Run
     from spark_core.undo.restore import Restored
@@ -170,6 +172,20 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
     )
     if dry_run and done.left:
         shown.print(console.table("Why not", ("cause", "objects", "for example"), _causes(done)))
+    _show_left(shown, done, dry_run=dry_run)
+    if done.record is not None:
+        shown.print(f"table    {local_path(run, done.record)}", markup=False, soft_wrap=True)
+    if done.objects["restored"]:
+        shown.print(
+            _how_to_keep(run.repository.id, addresses),
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _show_left(shown: Console, done: Restored, *, dry_run: bool) -> None:
+    """Name what did not come back, each with its cause, and say how many are not named."""
     for outcome in [] if dry_run else done.left[:_NAMED]:
         shown.print(
             f"{_WORDS[outcome.outcome]}: {outcome.key}: {outcome.error}",
@@ -185,19 +201,17 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
             else "the table names all"
         )
         shown.print(f"... and {more:,} more ({where})", soft_wrap=True)
-    if done.record is not None:
-        shown.print(f"table    {local_path(run, done.record)}", markup=False, soft_wrap=True)
-    if done.objects["restored"]:
-        first = addresses[0] if addresses else "ADDRESS"
-        others = ", and so for each other" if len(addresses) > 1 else ""
-        shown.print(
-            "A later mark finds a restored object again if nothing references it, at the latest "
-            "when it is older than the minimum age.\n"
-            f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}{others}",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
-        )
+
+
+def _how_to_keep(repository_id: str, addresses: Sequence[str]) -> str:
+    """Say how long restored objects stay by themselves, and how a person keeps them."""
+    first = addresses[0] if addresses else "ADDRESS"
+    others = ", and so for each other" if len(addresses) > 1 else ""
+    return (
+        "A later mark finds a restored object again if nothing references it, at the latest "
+        "when it is older than the minimum age.\n"
+        f"Keep it: lakegc hold add {repository_id} NAME --address {first}{others}"
+    )
 
 
 def _show_links(run: Run, done: Restored, links: Sequence[LinkAgain]) -> None:

@@ -288,15 +288,14 @@ def _show_unread(run: Run) -> None:
         )
 
 
-def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str) -> None:
-    from lakegc_dagster import console
-    from spark_core.plain_text import bytes_text, visible
+def _by_rule(policy: Policy, facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return what each rule names on each branch, as rows of a table."""
+    from spark_core.plain_text import bytes_text
 
-    shown = console.console()
     branches: dict[int, list[list[Any]]] = {}
     for number, *row in facts["by_branch"]:
         branches.setdefault(number, []).append(row)
-    rows = [
+    return [
         (
             f"{number}: {policy.rules[number - 1].prefix or '(everywhere)'}",
             branch or "(undecided)",
@@ -307,8 +306,17 @@ def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: st
         if not rule.removes
         for branch, objects, size in branches.get(number, [["-", 0, 0]])
     ]
+
+
+def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str) -> None:
+    from lakegc_dagster import console
+    from spark_core.plain_text import bytes_text, visible
+
+    shown = console.console()
     title = f"Retention policy of {run.repository.id}, run {run.key}"
-    shown.print(console.table(title, ("rule", "branch", "objects", "bytes"), rows))
+    shown.print(
+        console.table(title, ("rule", "branch", "objects", "bytes"), _by_rule(policy, facts))
+    )
     for words, named in (("largest", facts["largest"]), ("newest", facts["newest"])):
         for number in sorted(named, key=int):
             rows = []

@@ -109,6 +109,21 @@ def main_parent(commit: CommitRecord) -> str | None:
     return commit.parents[0] if commit.version >= 1 else commit.parents[-1]
 
 
+def _starts(
+    commits: Mapping[str, CommitRecord], branches: Sequence[BranchRecord]
+) -> list[tuple[str, str | None]]:
+    """Return where the server's walk starts, in its order: heads and dangling commits."""
+    heads = {branch.commit_id for branch in branches}
+    followed = {main_parent(commit) for commit in commits.values()}
+    starts: list[tuple[str, str | None]] = [(branch.commit_id, branch.id) for branch in branches]
+    starts += [
+        (identifier, None)
+        for identifier in commits
+        if identifier not in heads and identifier not in followed
+    ]
+    return sorted(starts, key=lambda start: (start[0], start[1] or ""))
+
+
 def active_commits(
     commits: Mapping[str, CommitRecord],
     branches: Sequence[BranchRecord],
@@ -138,18 +153,9 @@ def active_commits(
         identifier: commit.creation_date.seconds * 1_000_000 + commit.creation_date.nanos // 1000
         for identifier, commit in commits.items()
     }
-    heads = {branch.commit_id for branch in branches}
-    followed = {main_parent(commit) for commit in commits.values()}
-    starts: list[tuple[str, str | None]] = [(branch.commit_id, branch.id) for branch in branches]
-    starts += [
-        (identifier, None)
-        for identifier in commits
-        if identifier not in heads and identifier not in followed
-    ]
-    starts.sort(key=lambda start: (start[0], start[1] or ""))
     processed: dict[str, int] = {}
     active: dict[str, None] = {}
-    for identifier, branch_id in starts:
+    for identifier, branch_id in _starts(commits, branches):
         days = (
             rules.default_days
             if branch_id is None

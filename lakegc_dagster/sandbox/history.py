@@ -146,8 +146,14 @@ def _main_after_dev(teller: Teller, tables: list[ToldFile]) -> None:
 
 def _other_lines(teller: Teller) -> None:
     """Make branches that are then deleted, and a release that only a tag refers to."""
-    core, repository_id = teller.core, teller.repository_id
     root = f"main~{sum(commit.line == 'main' for commit in teller.commits)}"
+    _release(teller, root)
+    _experiment(teller, root)
+    _hotfix(teller)
+
+
+def _release(teller: Teller, root: str) -> None:
+    core, repository_id = teller.core, teller.repository_id
     with teller.ago(days=28):
         teller.branch("release", root)
         report = teller.upload("release", "release/report.csv")
@@ -160,6 +166,9 @@ def _other_lines(teller: Teller) -> None:
         refs.create_tag(core, repository_id, "v1.0", commit.id)
         refs.delete_branch(core, repository_id, "release")
         report.keep("in the commit of tag v1.0; the rules alone would let it expire", "v1.0")
+
+
+def _experiment(teller: Teller, root: str) -> None:
     with teller.ago(days=20):
         teller.branch("experiment", root)
         trials = [teller.upload("experiment", f"trials/{part:02}") for part in range(_PARTS)]
@@ -172,7 +181,10 @@ def _other_lines(teller: Teller) -> None:
         _delete_all(
             trials, "only on a deleted branch, and older than the default 14 days", commit.id
         )
-        refs.delete_branch(core, repository_id, "experiment")
+        refs.delete_branch(teller.core, teller.repository_id, "experiment")
+
+
+def _hotfix(teller: Teller) -> None:
     with teller.ago(days=4):
         teller.branch("hotfix", "main")
         fix = teller.upload("hotfix", "fix.sql")
@@ -184,7 +196,7 @@ def _other_lines(teller: Teller) -> None:
         )
         staged = teller.upload("hotfix", "fix-notes.txt")
         fix.keep("only on a deleted branch, but within the default 14 days", commit.id)
-        refs.delete_branch(core, repository_id, "hotfix")
+        refs.delete_branch(teller.core, teller.repository_id, "hotfix")
         staged.delete_uncommitted(
             "staged on a branch that was deleted; nothing leads to it any more"
         )

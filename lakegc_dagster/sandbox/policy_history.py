@@ -68,19 +68,7 @@ def _old(teller: Teller) -> None:
         teller.upload("main", "logstash/pipeline.conf").keep(
             "the prefix main/logs/ ends in a slash, so it does not match logstash/"
         )
-        audited = teller.upload("main", "logs/audited.log")
-        audited.keep("it is also audit/audited.log, which no rule names")
-        data = audited.data
-        objects.stage(
-            core,
-            repository_id,
-            "main",
-            "audit/audited.log",
-            physical_address=core.blockstore.location(teller.namespace, audited.address),
-            checksum=hashlib.md5(data, usedforsecurity=False).hexdigest(),
-            size_bytes=len(data),
-            link=False,
-        )
+        _link_to_audited(teller)
         teller.commit("main", "30 days ago", retained=True, reason=within)
         for branch in ("users", "reports", "trial-bob"):
             teller.branch(branch, "main")
@@ -96,6 +84,24 @@ def _old(teller: Teller) -> None:
                 "committed on users 10 days ago: rule 2 keeps 3 days"
             )
         teller.commit("users", "alice's scratch", retained=True, reason=within)
+
+
+def _link_to_audited(teller: Teller) -> None:
+    """Stage a second path for an object whose first one a rule names."""
+    core, repository_id = teller.core, teller.repository_id
+    audited = teller.upload("main", "logs/audited.log")
+    audited.keep("it is also audit/audited.log, which no rule names")
+    data = audited.data
+    objects.stage(
+        core,
+        repository_id,
+        "main",
+        "audit/audited.log",
+        physical_address=core.blockstore.location(teller.namespace, audited.address),
+        checksum=hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        size_bytes=len(data),
+        link=False,
+    )
 
 
 def _removed(teller: Teller) -> None:

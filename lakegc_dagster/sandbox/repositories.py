@@ -26,6 +26,28 @@ def check_name(repository_id: str) -> None:
         raise bad_request("argument repository: repository id: invalid value: validation error")
 
 
+def _require_local(storage_namespace: str) -> None:
+    if not storage_namespace.startswith(SCHEME) or not storage_namespace.removeprefix(SCHEME).strip(
+        "/"
+    ):
+        raise bad_request(
+            f"failed to create repository: {storage_namespace}: invalid address, must match: local"
+        )
+    segments = storage_namespace.removeprefix(SCHEME).strip("/").split("/")
+    if any(segment in {"", ".", ".."} for segment in segments):
+        raise ApiError(HTTPStatus.FORBIDDEN, f"{storage_namespace}: forbidden")
+
+
+def _require_unused(core: Core, storage_namespace: str) -> None:
+    for key in (f"{META_PREFIX}/dummy", "dummy"):
+        if core.blockstore.has(storage_namespace, key):
+            raise bad_request(
+                "failed to create repository: found lakeFS objects in the storage "
+                f"(:{storage_namespace}) "
+                f"key({key}): storage namespace already in use"
+            )
+
+
 def create(
     core: Core,
     repository_id: str,
@@ -46,23 +68,9 @@ def create(
     check_name(repository_id)
     if core.state.repository(repository_id):
         raise conflict("error creating repository: not unique")
-    if not storage_namespace.startswith(SCHEME) or not storage_namespace.removeprefix(SCHEME).strip(
-        "/"
-    ):
-        raise bad_request(
-            f"failed to create repository: {storage_namespace}: invalid address, must match: local"
-        )
-    segments = storage_namespace.removeprefix(SCHEME).strip("/").split("/")
-    if any(segment in {"", ".", ".."} for segment in segments):
-        raise ApiError(HTTPStatus.FORBIDDEN, f"{storage_namespace}: forbidden")
+    _require_local(storage_namespace)
     if not bare and not read_only:
-        for key in (f"{META_PREFIX}/dummy", "dummy"):
-            if core.blockstore.has(storage_namespace, key):
-                raise bad_request(
-                    "failed to create repository: found lakeFS objects in the storage "
-                    f"(:{storage_namespace}) "
-                    f"key({key}): storage namespace already in use"
-                )
+        _require_unused(core, storage_namespace)
         core.blockstore.write(storage_namespace, f"{META_PREFIX}/dummy", _DUMMY)
     now = core.now()
     with core.state.transaction():

@@ -270,24 +270,7 @@ class LakeFSServer:
                 the server would store the rules as "no rules".
             IncompleteReadError: If the server then shows other rules.
         """
-        for where, days in _days(rules):
-            if not 0 <= days <= LONGEST_RETENTION_DAYS:
-                raise SettingsError(
-                    f"rules of repository {repository_id}: {where} would be {days} days, wanted 0 "
-                    f"to {LONGEST_RETENTION_DAYS}; the rules were not changed."
-                )
-        if "" in rules.branches:
-            raise SettingsError(
-                f"rules of repository {repository_id}: a rule names no branch; the rules were not "
-                "changed."
-            )
-        if rules.default_retention_days == 0 and not rules.branches:
-            raise SettingsError(
-                f"rules of repository {repository_id}: a default of 0 days and no branch is what "
-                "the server keeps as 'no rules', under which every commit is retained; the rules "
-                "were not changed. Add a rule for a branch, or delete the rules if that is what "
-                "you want."
-            )
+        _require_settable(repository_id, rules)
         call = self._on(
             repository_id, "set_rules", "setting the rules", "retention:SetGarbageCollectionRules"
         )
@@ -649,6 +632,32 @@ def _storage_config(body: Body, *, may_compact: bool) -> StorageConfig:
         pre_sign_support=body.flag("pre_sign_support"),
         may_compact=may_compact,
     )
+
+
+def _require_settable(repository_id: str, rules: RetentionRules) -> None:
+    """Refuse rules that the server would refuse, or keep as others than they are.
+
+    Raises:
+        SettingsError: As for `set_retention_rules`.
+    """
+    for where, days in _days(rules):
+        if not 0 <= days <= LONGEST_RETENTION_DAYS:
+            raise SettingsError(
+                f"rules of repository {repository_id}: {where} would be {days} days, wanted 0 "
+                f"to {LONGEST_RETENTION_DAYS}; the rules were not changed."
+            )
+    if "" in rules.branches:
+        raise SettingsError(
+            f"rules of repository {repository_id}: a rule names no branch; the rules were not "
+            "changed."
+        )
+    if rules.default_retention_days == 0 and not rules.branches:
+        raise SettingsError(
+            f"rules of repository {repository_id}: a default of 0 days and no branch is what "
+            "the server keeps as 'no rules', under which every commit is retained; the rules "
+            "were not changed. Add a rule for a branch, or delete the rules if that is what "
+            "you want."
+        )
 
 
 def _days(rules: RetentionRules) -> list[tuple[str, int]]:

@@ -217,13 +217,7 @@ class Transport:
             )
         except ApiException as error:
             if not error.status:
-                raise SettingsError(
-                    f"{call.subject}: no TLS connection to {self.options.endpoint}: "
-                    f"{self.errors.shown(str(error.reason))}",
-                    "Check endpoint (http or https); if the server's certificate is signed by an "
-                    "authority of your own, name its file as ca_certificate, and if the server "
-                    "demands a certificate of its clients, name yours as client_certificate.",
-                ) from None
+                raise self._no_tls(call, str(error.reason)) from None
             self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""
             retry_after = (
@@ -243,6 +237,15 @@ class Transport:
             raise lost from None
         self._read_clock(response.headers or {}, sent)
         return Answer(int(response.status_code or 0), bytes(response.raw_data or b"")), 0.0
+
+    def _no_tls(self, call: Call, reason: str) -> SettingsError:
+        return SettingsError(
+            f"{call.subject}: no TLS connection to {self.options.endpoint}: "
+            f"{self.errors.shown(reason)}",
+            "Check endpoint (http or https); if the server's certificate is signed by an "
+            "authority of your own, name its file as ca_certificate, and if the server "
+            "demands a certificate of its clients, name yours as client_certificate.",
+        )
 
     def _read_clock(self, headers: Mapping[str, str], sent: datetime) -> None:
         """Note the date of an answer, unless the answer comes from a cache on the way."""

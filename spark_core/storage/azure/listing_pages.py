@@ -62,13 +62,7 @@ def page_of(body: bytes, listed: Listed) -> Page:
         IncompleteReadError: If it is no whole page, a name is not UTF-8 or lies elsewhere, or a
             blob has no size or time.
     """
-    try:
-        listing = ET.fromstring(body)  # noqa: S314 - the client itself does the same
-    except ET.ParseError as error:
-        raise listed.unlike("a page that is no XML") from error
-    blobs, marker = listing.find("Blobs"), listing.find("NextMarker")
-    if listing.tag != "EnumerationResults" or blobs is None or marker is None:
-        raise listed.unlike("an answer that is no page of a listing")
+    blobs, marker = _parsed(body, listed)
     keys: list[str] = []
     sizes: list[int] = []
     modified: list[int] = []
@@ -106,7 +100,19 @@ def page_of(body: bytes, listed: Listed) -> Page:
         pa.array(checksums, pa.string()),
         pa.array(tiers, pa.string()),
     )
-    return Page(batch, prefixes, marker.text or None)
+    return Page(batch, prefixes, marker)
+
+
+def _parsed(body: bytes, listed: Listed) -> tuple[ET.Element, str | None]:
+    """Return the entries of a page, and where the next page begins."""
+    try:
+        listing = ET.fromstring(body)  # noqa: S314 - the client itself does the same
+    except ET.ParseError as error:
+        raise listed.unlike("a page that is no XML") from error
+    blobs, marker = listing.find("Blobs"), listing.find("NextMarker")
+    if listing.tag != "EnumerationResults" or blobs is None or marker is None:
+        raise listed.unlike("an answer that is no page of a listing")
+    return blobs, marker.text or None
 
 
 def _size(text: str) -> int:

@@ -48,17 +48,7 @@ def find_deleted(copies: Container, lost: Lost) -> BringBack:
         lost, {name: _info(lost.key, versions[name]) for name in sorted(versions, reverse=True)}
     )
     if version_id is None:
-        raise NotFoundError(
-            "the account keeps "
-            f"""{
-                f"{len(hidden)} deleted blobs or versions"
-                if hidden
-                else "no deleted blob and no version"
-            } of it"""
-            f"{', none of this size and time' if hidden else ''}. Soft delete for blobs, or "
-            "quarantine, must be on before a sweep; "
-            "accounts with a hierarchical namespace bring paths back with Azure's own tools."
-        )
+        raise _keeps_nothing(len(hidden))
     version = versions[version_id]
 
     def copy_version() -> None:
@@ -69,6 +59,21 @@ def find_deleted(copies: Container, lost: Lost) -> BringBack:
         )
 
     return copy_version
+
+
+def _keeps_nothing(hidden: int) -> NotFoundError:
+    """Make the error for a blob of which nothing can be brought back.
+
+    Args:
+        hidden: How many deleted blobs and versions of that name the account keeps.
+    """
+    kept = f"{hidden} deleted blobs or versions" if hidden else "no deleted blob and no version"
+    return NotFoundError(
+        f"the account keeps {kept} of it"
+        f"{', none of this size and time' if hidden else ''}. Soft delete for blobs, or "
+        "quarantine, must be on before a sweep; "
+        "accounts with a hierarchical namespace bring paths back with Azure's own tools."
+    )
 
 
 def _hidden(copies: Container, key: str) -> list[Any]:
