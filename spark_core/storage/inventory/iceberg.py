@@ -30,6 +30,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, NotFoundError, SettingsError
@@ -97,7 +98,8 @@ class IcebergTable:
 def find_table(where: str, namespace: Namespace, options: StoreOptions) -> tuple[Inventory, Any]:
     """Read the newest snapshot of an inventory table.
 
-    Its date is the snapshot's, less the hour that changes take to arrive.
+    Its date is that of the newest snapshot that changed rows, less the hour that changes take to
+    arrive.
 
     Args:
         where: ARN of the table bucket (`arn:aws:s3tables:REGION:ACCOUNT:bucket/aws-s3`), whose
@@ -147,13 +149,27 @@ def _newest(table: Table, namespace: Namespace, root: str) -> Inventory:
     inventory = Inventory(
         place=table.metadata_location,
         source_bucket="",
-        created_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) - BEHIND,
+        created_at=_changed_at(table, snapshot) - BEHIND,
         file_format=ICEBERG,
         columns=tuple(chosen),
         files=tuple(files),
         table=read,
     )
     return replace(inventory, source_bucket=_bucket_of(table, only, columns[_BUCKET]))
+
+
+def _changed_at(table: Table, snapshot: Snapshot) -> datetime:
+    """Return when rows last changed: compaction makes snapshots that have the rows of older ones.
+
+    Where those before a compaction are expired, it is the instant of the oldest that is known.
+    """
+    while snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE:
+        parent = snapshot.parent_snapshot_id
+        before = None if parent is None else table.snapshot_by_id(parent)
+        if before is None:
+            break
+        snapshot = before
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
 
 
 def _bucket_of(table: Table, only: BooleanExpression, column: str) -> str:

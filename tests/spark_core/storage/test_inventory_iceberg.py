@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -78,11 +80,33 @@ def test_an_earlier_snapshot_is_what_its_metadata_says(live):
 
 
 @pytest.mark.parametrize(
+    ("operation", "expired", "days"),
+    [("append", False, 0), ("replace", False, 9), ("replace", True, 0)],
+)
+def test_a_compaction_makes_the_rows_no_younger(operation, expired, days, live):
+    for name in ("one", "two"):
+        live.add([Row(f"lake/ns/data/s/{name}", 1, WRITTEN, MD5)])
+    path = Path(live.place)
+    metadata = json.loads(path.read_text())
+    first, last = sorted(metadata["snapshots"], key=lambda found: found["sequence-number"])
+    first["timestamp-ms"] -= 9 * 24 * 3600 * 1000
+    last["summary"]["operation"] = operation
+    metadata["snapshots"] = [last] if expired else [first, last]
+    metadata["snapshot-log"] = []
+    path.write_text(json.dumps(metadata))
+    found, _, inventory = _read(live.place)
+    assert set(found) == {"data/s/one", "data/s/two"}
+    assert (datetime.now(UTC) - BEHIND - inventory.created_at).days == days
+
+
+@pytest.mark.parametrize(
     ("row", "changes", "problem"),
     [
         (Row("lake/ns/data/s/one", 1, WRITTEN, MD5, version="v1"), {}, "keeps versions"),
         (Row("lake/ns/data/s/one", None, WRITTEN, None, marker=True), {}, "keeps versions"),
         (Row("lake/ns/data/s/one", 1, WRITTEN, MD5), {"bucket": "other"}, "of other buckets"),
+        (Row("lake/ns/data/s/one", 1, WRITTEN, MD5), {"bucket": None}, "of other buckets"),
+        (Row("lake/ns/data/s/one", 1, WRITTEN, MD5), {"last_modified_date": None}, "have no last"),
         (Row("lake/ns/data/s/one", None, WRITTEN, MD5), {}, "1 rows have no size"),
     ],
 )
