@@ -174,6 +174,25 @@ def test_where_the_record_of_the_old_run_cannot_be_read_its_own_stay(run):
     assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
 
 
+def test_records_that_changed_places_let_nothing_go(run):
+    kept, old = (_mark(run, day, lists=[id_]) for day, id_ in ((1, OTHERS), (2, OLD_LIST)))
+    _mark(run, 0)
+    names = [tables.manifest_key(tables.RETAINED_COMMITS, one.key) for one in (kept, old)]
+    records = [run.store.read(name) for name in names]
+    for name, record in zip(names, reversed(records), strict=True):
+        run.store.put(name, record)
+    assert _prune(run).server_kept is not None
+    assert {_list(OTHERS), _list(OLD_LIST)} <= _there(run)
+
+
+def test_a_mark_at_work_whose_record_is_half_written_keeps_all_of_them(run):
+    _marks(run)
+    at_work = RunKey.at(NOW + timedelta(hours=1))
+    run.store.put(tables.manifest_key(tables.RETAINED_COMMITS, at_work), b"")
+    assert _prune(run).server_kept is not None
+    assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
+
+
 def test_a_run_that_is_kept_for_another_reason_keeps_its_lists_and_scans(run):
     old = _marks(run)
     run.store.put(f"{lakegc_keys.in_quarantine(old.key)}data/s/x", b"1234")
