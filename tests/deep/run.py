@@ -47,6 +47,8 @@ LONGEST = (
     "search/concurrent_writers",
 )
 _NO_TESTS = 5
+# Letters of a line of figures.
+_SHOWN = 90
 _SECONDS_PER_TEST = 7200
 
 
@@ -125,7 +127,7 @@ def table(results: Sequence[Result], missing: Sequence[str]) -> str:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for result in results:
-        told = "<br>".join(line.replace("|", "\\|") for line in result.tried)
+        told = "<br>".join(_short_figures(line).replace("|", "\\|") for line in result.tried)
         failed = "<br>".join(result.failed) or ("0" if result.is_good else "did not end")
         lines.append(
             f"| {result.part} | {result.seconds:,} | {result.passed} | {result.skipped} "
@@ -137,6 +139,11 @@ def table(results: Sequence[Result], missing: Sequence[str]) -> str:
     seconds = sum(each.seconds for each in results)
     lines.append(f"| **all** | {seconds:,} | {passed} | {skipped} | {failed} | |")
     return "\n".join(lines) + "\n"
+
+
+def _short_figures(line: str) -> str:
+    """Shorten what a search tells; the whole of it is in its log."""
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN].rsplit(' ', 1)[0]} ..."
 
 
 def _commit() -> tuple[str, bool]:
