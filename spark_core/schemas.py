@@ -167,7 +167,7 @@ INDEXED_TREES = pa.schema(
     [
         pa.field("metarange_id", pa.string(), nullable=False),
         pa.field("range_ids", pa.list_(pa.field("element", pa.string())), nullable=False),
-        # A sum over the hashes of these ids.
+        # A sum over the hashes of all these ids.
         pa.field("digest", pa.int64(), nullable=False),
     ]
 )
@@ -184,7 +184,7 @@ INDEXED_RANGES = pa.schema(
         pa.field("first_row", pa.int64(), nullable=False),
         # Entries whose address does not lie below data/.
         pa.field("outside", pa.int64(), nullable=False),
-        # A sum over these rows, which does not depend on their order.
+        # A sum over range_id and these rows, which does not depend on their order.
         pa.field("digest", pa.int64(), nullable=False),
     ]
 )

@@ -1,8 +1,8 @@
 """Entries of ranges in numbers: how they are made, written, read back, and compared.
 
 The rows of each range follow one another in a file of `schemas.INDEXED_ENTRIES`. A row of
-`schemas.INDEXED_RANGES` says where. The digest of a range binds it to its own rows: rows of another
-range, or too few of them, have another one.
+`schemas.INDEXED_RANGES` says where. The digest of a range binds its id to its own rows: rows of
+another range, too few of them, or the same ones under another id have another one.
 """
 
 from __future__ import annotations
@@ -85,20 +85,22 @@ def are_md5s(checksums: pa.StringArray) -> Any:
     return found
 
 
-def digests(entries: pa.RecordBatch, counts: Sequence[int]) -> Any:
+def digests(entries: pa.RecordBatch, range_ids: Sequence[str], counts: Sequence[int]) -> Any:
     """Return the digest of each range whose rows follow one another.
 
     Args:
         entries: Columns of `schemas.INDEXED_ENTRIES`.
-        counts: Rows of each range.
+        range_ids: The ranges.
+        counts: Rows of each.
     """
+    ids = hashed(pa.array(range_ids, pa.string())).to_numpy()
     mixed = np.zeros(entries.num_rows, np.uint64)
     with np.errstate(over="ignore"):
         for column, prime in zip(entries.columns, _PRIMES, strict=True):
             numbers = column.to_numpy().astype(np.int64, copy=False).view(np.uint64)
             mixed = (mixed ^ numbers) * prime
             mixed ^= mixed >> np.uint64(29)
-        return _sums(mixed, counts).view(np.int64)
+        return _sums(mixed, counts).view(np.int64) + ids
 
 
 def _sums(numbers: Any, counts: Sequence[int]) -> Any:
@@ -127,11 +129,11 @@ class Kept:
             rows: range_id, count and min_key of each.
             entries: Their entries, range after range: as for `in_numbers`.
         """
-        counts = [row["count"] for row in rows]
+        range_ids, counts = ([row[name] for row in rows] for name in ("range_id", "count"))
         numbers = in_numbers(entries)
         is_outside = numbers.column("flags").to_numpy() & IN_DATA == 0
         outside = _sums(is_outside.astype(np.int64), counts).tolist()
-        of_ranges = digests(numbers, counts).tolist()
+        of_ranges = digests(numbers, range_ids, counts).tolist()
         for row, digest, number in zip(rows, of_ranges, outside, strict=True):
             said = {name: row[name] for name in ("range_id", "count", "min_key")}
             self.ranges.append({**said, "digest": digest, "outside": number})
@@ -258,7 +260,7 @@ def read(store: ObjectStore, part: Part, spans: Spans) -> Iterator[tuple[pa.Reco
         whole = whole.take(pa.array(rows)).combine_chunks()
     for entries in whole.to_batches():
         if spans.digests is not None:
-            is_wrong = digests(entries, spans.counts) != spans.digests
+            is_wrong = digests(entries, spans.range_ids, spans.counts) != spans.digests
             if is_wrong.any():
                 raise _not_as_said(part, spans.range_ids[int(np.flatnonzero(is_wrong)[0])])
         yield entries, owners

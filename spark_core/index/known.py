@@ -1,6 +1,7 @@
 """What an index has of metaranges and ranges, as the driver holds it.
 
-A digest binds each metarange to its own ranges, as one binds each range to its entries.
+A digest binds the id of each metarange to its own ranges, as one binds that of each range to its
+entries.
 
 The driver holds a row for each range, some 200 bytes, and 4 bytes for each range of a metarange.
 """
@@ -70,7 +71,8 @@ def _table(store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> pa.T
 def tree(metarange_id: str, range_ids: pa.StringArray) -> pa.RecordBatch:
     """Return what the index keeps of a metarange: a row of `schemas.INDEXED_TREES`."""
     ids = pa.ListArray.from_arrays(pa.array([0, len(range_ids)], pa.int32()), range_ids)
-    digest = int(hashed(range_ids).to_numpy().sum())
+    named = pa.concat_arrays([pa.array([metarange_id]), range_ids])
+    digest = int(hashed(named).to_numpy().sum())
     return pa.record_batch([[metarange_id], ids, [digest]], schema=schemas.INDEXED_TREES)
 
 
@@ -87,12 +89,13 @@ def _trees(trees: pa.Table, ranges: pa.Table, parts: Sequence[Part]) -> dict[str
         ids = batch.column("range_ids")
         rows = pc.fill_null(pc.index_in(ids.flatten(), value_set=known), -1).to_numpy()
         ends = np.cumsum(np.concatenate([[0], ids.value_lengths().to_numpy()]))
+        own = hashed(batch.column("metarange_id")).to_numpy()
         of_ids = batch.column("digest").to_pylist()
         for number, id_ in enumerate(batch.column("metarange_id").to_pylist()):
             some = rows[ends[number] : ends[number + 1]]
             if np.any(some < 0):
                 continue
-            if int(hashes[some].sum()) != of_ids[number]:
+            if int(np.append(hashes[some], own[number]).sum()) != of_ids[number]:
                 problem = f"the ranges of metarange {id_} are not those that it had"
                 raise CorruptTableError(parts[0].key, None, problem, OF_A_RUN)
             found.setdefault(id_, some)

@@ -122,7 +122,7 @@ def _compare_ranges(run: Run, reader: TableReader, taken: pa.Table) -> int:
     chosen = _chosen(run, retained["range_id"].to_pylist(), RANGES_AGAIN)
     for row in retained.filter(pc.is_in(retained["range_id"], value_set=chosen)).to_pylist():
         entries = indexed.in_numbers(resolved(reader.namespace, read_whole(reader, row)))
-        if indexed.digests(entries, [row["count"]])[0] != row["digest"]:
+        if indexed.digests(entries, [row["range_id"]], [row["count"]])[0] != row["digest"]:
             raise _differs(reader.name(row["range_id"]), "entries")
     return len(chosen)
 

@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 import pytest
 
 from lakegc_dagster.sandbox import gc, objects, repositories
-from spark_core import graveler, lakegc_keys, mark, recorded_work
+from spark_core import graveler, lakegc_keys, mark, recorded_work, schemas
 from spark_core.errors import CorruptTableError, LakegcError
 from spark_core.index import saved as documents
 from spark_core.index.choosing import Clean, choose
-from spark_core.records import tables, writing
+from spark_core.index.entries import digests
+from spark_core.mark import taken_ranges
+from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.run.chain import Mark
@@ -296,15 +298,58 @@ def test_62_arrays_lay_under_another_range(place: HidingPlace, *, alike: bool) -
     with place.ago(23):
         objects.delete(place.core, place.name, "main", ["p"])
     place.commit(23)
-
-    def exchanged(rows: pa.Table) -> pa.Table:
-        assert rows.num_rows > 1
-        names = rows["range_id"].take(pa.array([*range(1, rows.num_rows), 0]))
-        at = rows.schema.get_field_index("range_id")
-        return rows.set_column(at, rows.schema.field(at), names)
-
-    index_files.rewrite(first(place), "ranges", exchanged)
+    index_files.rewrite(first(place), "ranges", _with_exchanged_names)
     with pytest.raises(CorruptTableError, match="entries"):
+        mark_only(place.run(10, **OPTIMIZED))
+    assert "did not end" in next_is_clean(place)
+
+
+@pytest.mark.parametrize("kind", ["ranges", "trees"])
+def test_62_arrays_changed_places_and_none_of_them_is_read_again(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What is alive then lies under an expired commit's range, and what is dead under a head's."""
+    place.committed(50, "p", b"dead")
+    place.upload(23, "q", b"alive")
+    with place.ago(23):
+        objects.delete(place.core, place.name, "main", ["p"])
+    place.commit(23)
+    index_files.rewrite(first(place), kind, _with_exchanged_names)
+    # As where there are so many that the few that each run reads again are others.
+    monkeypatch.setattr(taken_ranges, "RANGES_AGAIN", 0)
+    monkeypatch.setattr(taken_ranges, "TREES_AGAIN", 0)
+    with pytest.raises(CorruptTableError, match="are not those that it had"):
+        mark_only(place.run(10, **OPTIMIZED))
+    assert "did not end" in next_is_clean(place)
+
+
+def _with_exchanged_names(rows: pa.Table) -> pa.Table:
+    """Give each row the name, its first column, of another one."""
+    assert rows.num_rows > 1
+    names = rows.column(0).take(pa.array([*range(1, rows.num_rows), 0]))
+    return rows.set_column(0, rows.schema.field(0), names)
+
+
+def test_62_a_range_was_read_wrongly_once(place: HidingPlace) -> None:
+    """Its digest is that of the wrong entries."""
+    place.committed(50, "p", b"kept")
+    run = first(place)
+
+    def other(rows: pa.Table) -> pa.Table:
+        return rows.set_column(1, rows.schema.field(1), pc.add(rows["size_bytes"], 1))
+
+    index_files.rewrite(run, "entries", other)
+    (part,) = index_files.parts_of(run, "entries")
+    (entries,) = reading.read_part(run.store, schemas.INDEXED_ENTRIES, part)
+
+    def digested(rows: pa.Table) -> pa.Table:
+        ids, counts = (rows[name].to_pylist() for name in ("range_id", "count"))
+        at = rows.schema.get_field_index("digest")
+        found = pa.array(digests(entries, ids, counts))
+        return rows.set_column(at, rows.schema.field(at), found)
+
+    index_files.rewrite(run, "ranges", digested)
+    with pytest.raises(CorruptTableError, match="the index has other entries of it"):
         mark_only(place.run(10, **OPTIMIZED))
     assert "did not end" in next_is_clean(place)
 

@@ -133,18 +133,19 @@ def test_entries_of_another_range_or_too_few_or_too_many_are_refused_by_name(wor
         list(indexed.read(store, part, spans))
 
 
-def test_a_digest_depends_on_every_number_and_not_on_the_order():
+def test_a_digest_depends_on_the_range_and_on_every_number_and_not_on_the_order():
     rows = indexed.in_numbers(_entries(5, "x"))
     turned = rows.take(pa.array([4, 2, 0, 1, 3]))
-    assert digests(rows, [5]).tolist() == digests(turned, [5]).tolist()
+    assert digests(rows, ["x"], [5]).tolist() == digests(turned, ["x"], [5]).tolist()
+    assert digests(rows, ["y"], [5]).tolist() != digests(rows, ["x"], [5]).tolist()
     for number in range(rows.num_columns):
         column = rows.column(number).to_numpy().copy()
         column[2] ^= 1
         columns = [*rows.columns]
         columns[number] = pa.array(column)
         other = pa.record_batch(columns, schema=rows.schema)
-        assert digests(other, [5]).tolist() != digests(rows, [5]).tolist()
-    assert digests(rows.slice(0, 4), [4]).tolist() != digests(rows, [5]).tolist()
+        assert digests(other, ["x"], [5]).tolist() != digests(rows, ["x"], [5]).tolist()
+    assert digests(rows.slice(0, 4), ["x"], [4]).tolist() != digests(rows, ["x"], [5]).tolist()
 
 
 def test_flags_say_where_an_object_lies_and_what_a_checksum_is():
@@ -187,16 +188,20 @@ def test_what_is_known_of_an_index_are_ranges_once_and_metaranges_whose_ranges_a
     assert known.places(pa.array(["one", "other"])).tolist() == [names.index("one"), -1]
 
 
-def test_a_metarange_with_the_ranges_of_another_is_refused_by_name(world):
+@pytest.mark.parametrize(
+    ("column", "value"), [("range_ids", ["many"]), ("metarange_id", "another")]
+)
+def test_a_metarange_with_the_ranges_of_another_is_refused_by_name(world, column, value):
     store, _, parts = world
     whole = tree("whole", pa.array(["many", "few"]))
-    other = whole.set_column(
-        1, whole.schema.field(1), pa.array([["many"]], whole.schema.field(1).type)
-    )
+    at = whole.schema.get_field_index(column)
+    field = whole.schema.field(at)
+    other = whole.set_column(at, field, pa.array([value], field.type))
+    name = other["metarange_id"][0]
     target = IndexTargets.of(store, "b" * 32).trees
     written = writing.write_parts(target, 0, iter((other,)))
     saved = _saved(trees=written.parts, ranges=_named(parts, "ranges"), entries=parts)
-    with pytest.raises(CorruptTableError, match="the ranges of metarange whole are not those"):
+    with pytest.raises(CorruptTableError, match=f"the ranges of metarange {name} are not those"):
         Known.of(store, saved)
 
 
