@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import stat
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -29,8 +31,9 @@ def compiled(function: Function) -> Function:
     them, and numba would fail the import. Then a private directory under the system's temporary one
     is used. Without even that, the loop is compiled in each process.
 
-    Functions that call each other must stand in one source file: the cached
-    code is renewed only when the file of the called function changes.
+    numba takes kept code for good as long as the file of the function itself is unchanged, although
+    the code of the functions that it calls is part of it. Here it is kept as long as no file of its
+    folder changes. So a loop takes other loops and constants from its own folder alone.
 
     A package that Spark shipped is imported from a zip, at another path for every application.
     numba would keep code for each path in the user's cache directory and never find it again. So
@@ -46,7 +49,7 @@ def compiled(function: Function) -> Function:
     directory = None
     if Path(inspect.getfile(function)).is_file():
         try:
-            return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
+            return _kept(function)
         except (RuntimeError, OSError):
             directory = private_cache_directory()
     if directory is None:
@@ -54,9 +57,31 @@ def compiled(function: Function) -> Function:
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
-        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
+        return _kept(function)
     finally:
         config.CACHE_DIR = before
+
+
+def _kept(function: Function) -> Function:
+    """Compile a loop whose machine code is kept until a file of its folder changes."""
+    loop: Any = numba.njit(cache=True, **_OPTIONS)(function)
+    if loop is function:  # numba is told not to compile
+        return function
+    files: Any = getattr(loop._cache, "_cache_file", None)  # noqa: SLF001 - likewise
+    if not hasattr(files, "_source_stamp"):
+        # Another numba, which keeps it elsewhere: its code may be that of an older file.
+        return cast("Function", numba.njit(**_OPTIONS)(function))
+    files._source_stamp = folder_contents(Path(inspect.getfile(function)).parent)  # noqa: SLF001 - numba lets nobody say it otherwise
+    return cast("Function", loop)
+
+
+@cache
+def folder_contents(folder: Path) -> str:
+    """Hash the sources of a folder, and the options by which they are compiled."""
+    sources = [*sorted(folder.glob("*.py")), Path(__file__)]
+    return hashlib.sha256(
+        b"".join(hashlib.sha256(source.read_bytes()).digest() for source in sources)
+    ).hexdigest()
 
 
 def private_cache_directory() -> Path | None:

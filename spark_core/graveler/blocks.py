@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
-from spark_core.graveler import kernels
-from spark_core.graveler.table_format import MAY_MATTER, PLAIN, SNAPPY, TRAILER_SIZE
+from spark_core.graveler.loops import block_entries, buffers, statuses, stored_blocks
+from spark_core.graveler.loops.stored_blocks import PLAIN, SNAPPY
+from spark_core.graveler.table_format import MAY_MATTER, TRAILER_SIZE
 
 Longs: TypeAlias = NDArray[np.int64]
 
@@ -32,7 +33,7 @@ class Pieces:
 
     @classmethod
     def room(cls, count: int) -> Pieces:
-        """Make room for `count` pieces that a kernel fills in."""
+        """Make room for `count` pieces that a loop fills in."""
         return cls(np.empty(count, np.int64), np.empty(count, np.int64))
 
 
@@ -70,25 +71,25 @@ class Blocks:
         """
         shared, keys, values = np.empty(most, np.int64), Pieces.room(most), Pieces.room(most)
         arrays = (keys.starts, keys.lengths, values.starts, values.lengths)
-        status, position, found = kernels.scan_records(
+        status, position, found = block_entries.scan_records(
             self.buffer, self.starts, trailer, shared, *arrays
         )
-        if status != kernels.OK:
+        if status != statuses.OK:
             raise self.fail(status, position)
         key_starts, key_lengths, value_starts, value_lengths = (array[:found] for array in arrays)
         return shared[:found], Pieces(key_starts, key_lengths), Pieces(value_starts, value_lengths)
 
     def fail(self, status: int, position: int, message: str = "") -> CorruptTableError:
-        """Make the error for what a kernel found at a position of the buffer.
+        """Make the error for what a loop found at a position of the buffer.
 
         Args:
-            status: A key of `kernels.PROBLEMS`.
+            status: A key of `statuses.PROBLEMS`.
             position: Where in the buffer.
             message: Name of the protobuf message that is read there.
         """
-        found = f"found {kernels.PROBLEMS[status]}"
-        if status == kernels.UNKNOWN_FIELD:
-            tag, _ = kernels.read_uvarint(self.buffer, position, self.buffer.size)
+        found = f"found {statuses.PROBLEMS[status]}"
+        if status == statuses.UNKNOWN_FIELD:
+            tag, _ = buffers.read_uvarint(self.buffer, position, self.buffer.size)
             found += f", {(int(tag) & 2**64 - 1) >> 3}, in {message}: {MAY_MATTER}"
         return self.broken(position, found)
 
@@ -152,8 +153,8 @@ def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
         np.int64,
     )
     file, starts = np.frombuffer(data, np.uint8), np.zeros(offsets.size + 1, np.int64)
-    status, bad = kernels.check_blocks(file, offsets, lengths, checksums, starts)
-    if status != kernels.OK:
+    status, bad = stored_blocks.check_blocks(file, offsets, lengths, checksums, starts)
+    if status != statuses.OK:
         place = int(offsets[bad]), int(ends[bad])
         raise _broken_block(data, name, status, place, int(checksums[bad]))
     if starts[-1] > MAX_DECOMPRESSED_BYTES:
@@ -161,7 +162,7 @@ def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
             name, None, f"its blocks decompress to {starts[-1]} bytes, more than a table can hold"
         )
     buffer, is_plain = np.empty(int(starts[-1]), np.uint8), file[ends] == PLAIN
-    bad = kernels.decompress_blocks(file, offsets, lengths, starts, buffer)
+    bad = stored_blocks.decompress_blocks(file, offsets, lengths, starts, buffer)
     if bad >= 0:
         raise CorruptTableError(
             name,
@@ -177,16 +178,16 @@ def _broken_block(
 ) -> CorruptTableError:
     """Make the error for what `check_blocks` found of the block between two offsets."""
     begin, end = place
-    if status == kernels.BAD_CHECKSUM:
+    if status == statuses.BAD_CHECKSUM:
         stored = int.from_bytes(data[end + 1 : end + TRAILER_SIZE], "little")
         return CorruptTableError(
             name,
             begin,
-            f"the block's checksum is {kernels.masked(checksum):08x}, its trailer says "
+            f"the block's checksum is {stored_blocks.masked(checksum):08x}, its trailer says "
             f"{stored:08x}",
         )
-    if status == kernels.UNKNOWN_BLOCK_TYPE:
+    if status == statuses.UNKNOWN_BLOCK_TYPE:
         return CorruptTableError(
             name, end, f"block type {data[end]}, wanted {PLAIN} (plain) or {SNAPPY} (snappy)"
         )
-    return CorruptTableError(name, begin, f"found {kernels.PROBLEMS[status]}")
+    return CorruptTableError(name, begin, f"found {statuses.PROBLEMS[status]}")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from spark_core.graveler import kernels
 from spark_core.graveler.entries import Entry, encode_value, entry_value
+from spark_core.graveler.loops.hashes import fnv1a_64
 from spark_core.graveler.records import METARANGES, RANGES
 from spark_core.graveler.wire import bytes_field, varint_field
 from spark_core.graveler.writer import TableBuilder, TableFile
@@ -119,4 +119,4 @@ def write_records(
 
 def ends_range(key: bytes, raggedness: int) -> bool:
     """Say whether the server ends a range after this key, whatever the size of the range."""
-    return int(kernels.fnv1a_64(np.frombuffer(key, np.uint8))) % raggedness == 0
+    return int(fnv1a_64(np.frombuffer(key, np.uint8))) % raggedness == 0

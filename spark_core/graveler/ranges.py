@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from spark_core import schemas
 from spark_core.errors import CorruptTableError
-from spark_core.graveler import kernels
 from spark_core.graveler.blocks import Pieces
+from spark_core.graveler.loops import messages, statuses
 from spark_core.graveler.records import RANGES, Records, gather, scan
 
 # An entry's identity is a SHA-256.
@@ -64,10 +64,10 @@ def read_dated_range(
     entries = _entries(records)
     seconds, blocks = np.zeros(len(records.keys), np.int64), records.table.data
     payloads = records.payloads
-    status, position = kernels.entry_times(
+    status, position = messages.entry_times(
         blocks.buffer, payloads.starts, payloads.lengths, seconds
     )
-    if status != kernels.OK:
+    if status != statuses.OK:
         raise blocks.fail(status, position, "Entry")
     return entries.append_column("modified_seconds", pa.array(seconds))
 
@@ -89,7 +89,7 @@ def _entries(records: Records) -> pa.RecordBatch:
     _check_identities(records)
     addresses, checksums = Pieces.room(count), Pieces.room(count)
     types, sizes = np.empty(count, np.int32), np.empty(count, np.int64)
-    status, position = kernels.entry_fields(
+    status, position = messages.entry_fields(
         blocks.buffer,
         records.payloads.starts,
         records.payloads.lengths,
@@ -100,7 +100,7 @@ def _entries(records: Records) -> pa.RecordBatch:
         checksums.starts,
         checksums.lengths,
     )
-    if status != kernels.OK:
+    if status != statuses.OK:
         raise blocks.fail(status, position, "Entry")
     return pa.RecordBatch.from_arrays(
         [

@@ -10,9 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
-from spark_core.graveler import kernels
 from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks, Longs, Pieces
 from spark_core.graveler.identity import tagged_map
+from spark_core.graveler.loops import block_entries, buffers, hashes, statuses
+from spark_core.graveler.loops.values import split_values
 from spark_core.graveler.sstable import Table, open_table
 
 RANGES, METARANGES = "ranges", "metaranges"
@@ -129,7 +130,7 @@ def scan(
     rebuilt = _rebuild_keys(blocks, shared, keys)
     _check_end_keys(table, rebuilt)
     identities, payloads = Pieces.room(count), Pieces.room(count)
-    status, position = kernels.split_values(
+    status, position = split_values(
         blocks.buffer,
         values.starts,
         values.lengths,
@@ -138,7 +139,7 @@ def scan(
         payloads.starts,
         payloads.lengths,
     )
-    if status != kernels.OK:
+    if status != statuses.OK:
         raise blocks.fail(status, position)
     records = Records(table, rebuilt, values, identities, payloads)
     if expected_id is not None:
@@ -155,7 +156,7 @@ def _check_id(records: Records, expected_id: str) -> None:
     text = np.empty(
         key_bytes.size + int(values.lengths.sum()) + _HASH_OVERHEAD * len(keys), np.uint8
     )
-    used = kernels.hash_input(key_bytes, offsets, buffer, values.starts, values.lengths, text)
+    used = hashes.hash_input(key_bytes, offsets, buffer, values.starts, values.lengths, text)
     table = records.table
     hashed = hashlib.sha256(text[:used].data)
     hashed.update(
@@ -193,10 +194,10 @@ def _plural(entity: str | None) -> str:
 def _rebuild_keys(blocks: Blocks, shared: Longs, keys: Pieces) -> pa.BinaryArray:
     offsets = _offsets(keys.lengths, blocks.name)
     rebuilt = np.empty(int(offsets[-1]), np.uint8)
-    status, position = kernels.rebuild_keys(
+    status, position = block_entries.rebuild_keys(
         blocks.buffer, shared, keys.starts, keys.lengths, offsets, rebuilt
     )
-    if status != kernels.OK:
+    if status != statuses.OK:
         raise blocks.fail(status, position)
     return _array(pa.binary(), offsets, rebuilt)
 
@@ -240,5 +241,5 @@ def gather(buffer: NDArray[np.uint8], pieces: Pieces, kind: pa.DataType, name: s
     """
     offsets = _offsets(pieces.lengths, name)
     values = np.empty(int(offsets[-1]), np.uint8)
-    kernels.gather(buffer, pieces.starts, pieces.lengths, offsets, values)
+    buffers.gather(buffer, pieces.starts, pieces.lengths, offsets, values)
     return _array(kind, offsets, values)

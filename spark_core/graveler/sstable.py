@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_core.errors import CorruptTableError
-from spark_core.graveler import kernels
 from spark_core.graveler.blocks import Blocks, Handles, load_blocks
+from spark_core.graveler.loops import block_entries, statuses
 from spark_core.graveler.table_format import (
     CHECKSUM_CRC32C,
     FOOTER_SIZE,
@@ -295,7 +295,7 @@ def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dic
     ):
         previous, key = key, key[:common] + raw[begin : begin + length - common]
         if entries and key <= previous:
-            raise blocks.fail(kernels.KEYS_NOT_ASCENDING, begin)
+            raise blocks.fail(statuses.KEYS_NOT_ASCENDING, begin)
         entries[key] = raw[value : value + size]
     return entries
 
@@ -333,12 +333,12 @@ def _read_index(data: bytes, index: Blocks, named_at: int) -> Handles:
     capacity = index.buffer.size // _SMALLEST_INDEX_ENTRY + 1
     offsets, lengths = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     limit = len(data) - FOOTER_SIZE
-    status, position, found = kernels.scan_handles(
+    status, position, found = block_entries.scan_handles(
         index.buffer, index.starts, limit - TRAILER_SIZE, offsets, lengths
     )
-    if status == kernels.HANDLE_OUTSIDE:
+    if status == statuses.HANDLE_OUTSIDE:
         raise _outside(int(offsets[found]), int(lengths[found]), limit, index.name, named_at)
-    if status != kernels.OK:
+    if status != statuses.OK:
         raise index.fail(status, position)
     return Handles(offsets[:found], lengths[:found])
 

@@ -27,8 +27,6 @@ CHECKSUM_CRC32C = 1
 
 # After each block: one byte for its type, four for its checksum.
 TRAILER_SIZE = 5
-PLAIN, SNAPPY = 0, 1
-CRC_MASK = 0xA282EAD8
 
 PROPERTIES_BLOCK = b"rocksdb.properties"
 SINGLE_LEVEL, TWO_LEVEL = 0, 2

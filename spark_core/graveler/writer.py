@@ -14,16 +14,14 @@ from dataclasses import dataclass
 import google_crc32c
 
 from spark_core.graveler.identity import TableHash
+from spark_core.graveler.loops.stored_blocks import CRC_MASK, PLAIN, SNAPPY
 from spark_core.graveler.table_format import (
     CHECKSUM_CRC32C,
-    CRC_MASK,
     FOOTER_SIZE,
     FORMAT_VERSION,
     MAGIC,
-    PLAIN,
     PROPERTIES_BLOCK,
     SINGLE_LEVEL,
-    SNAPPY,
     TRAILER_SIZE,
     TWO_LEVEL,
 )

@@ -8,8 +8,9 @@ from itertools import pairwise
 import cramjam
 import google_crc32c
 
+from spark_core.graveler.loops.stored_blocks import CRC_MASK
 from spark_core.graveler.sstable import open_table
-from spark_core.graveler.table_format import CRC_MASK, FOOTER_SIZE, MAGIC
+from spark_core.graveler.table_format import FOOTER_SIZE, MAGIC
 from spark_core.graveler.wire import uvarint
 
 

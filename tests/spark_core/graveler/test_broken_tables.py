@@ -18,7 +18,6 @@ from spark_core.graveler import (
     Timestamp,
     decode_entry,
     entry_identity,
-    kernels,
     read_commit_records,
     read_metarange,
     read_range,
@@ -35,6 +34,7 @@ from spark_core.graveler.commits import (
     encode_pointer,
 )
 from spark_core.graveler.entries import encode_entry, encode_value
+from spark_core.graveler.loops import buffers, stored_blocks
 from spark_core.graveler.range_writer import write_records
 from spark_core.graveler.wire import ReadFile, bytes_field, message_field, uvarint, varint_field
 from spark_core.graveler.writer import TableBuilder
@@ -209,11 +209,11 @@ def test_a_snappy_block_that_claims_too_much_refuses(small):
 
 def _decompressed(raw):
     file = np.frombuffer(raw, np.uint8)
-    size, position = kernels.read_uvarint(file, 0, len(raw))
+    size, position = buffers.read_uvarint(file, 0, len(raw))
     if position < 0 or not 0 <= size <= 22 * len(raw):
         return None
     buffer = np.empty(size, np.uint8)
-    is_sound = kernels.decompress(file, position, len(raw), buffer, 0, size)
+    is_sound = stored_blocks.decompress(file, position, len(raw), buffer, 0, size)
     return buffer.tobytes() if is_sound else None
 
 

@@ -1,20 +1,23 @@
-"""Compiled code finds a place to stay, and only a safe one."""
+"""Compiled code finds a place to stay, and only a safe one, while its sources stay."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 from numba.core import caching
+from numba.core.registry import CPUDispatcher
 
 from spark_core import jit
-from spark_core.graveler import kernels
+from spark_core.graveler.loops.hashes import fnv1a_64
 from spark_core.spark import cluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,14 +69,90 @@ def test_a_temporary_directory_that_is_missing_is_no_error(no_writable_place, mo
 
 
 def test_every_loop_is_kept_on_disk():
-    kernels.fnv1a_64(np.zeros(1, np.uint8))
-    loops = [
-        value
-        for value in vars(kernels).values()
-        if isinstance(value, numba.core.registry.CPUDispatcher)
-    ]
-    assert len(loops) > 15
+    fnv1a_64(np.zeros(1, np.uint8))
+    loops = [loop for _, loop in _loops()]
+    assert len(loops) > 30
     assert all(type(loop._cache).__name__ == "FunctionCache" for loop in loops)
+
+
+def _loops():
+    """Each loop of the engine, with its module."""
+    for path in sorted((ROOT / "spark_core").rglob("*.py")):
+        if "@compiled" not in path.read_text():
+            continue
+        module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for value in vars(module).values():
+            if isinstance(value, CPUDispatcher) and value.__module__ == module.__name__:
+                yield module, value
+
+
+def test_a_loop_takes_other_loops_and_constants_from_its_own_folder_alone():
+    """Kept code is used until a file of that folder changes."""
+    seen = set()
+    for module, loop in _loops():
+        sources = {
+            alias.asname or alias.name: node.module
+            for node in ast.parse(Path(module.__file__).read_text()).body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for name in set(loop.py_func.__code__.co_names) & set(sources):
+            assert sources[name].rpartition(".")[0] == module.__package__, (loop, name)
+            seen.add(name)
+    assert {"read_uvarint", "KEYS_NOT_ASCENDING"} <= seen
+
+
+CALLED = """
+from spark_core.jit import compiled
+
+@compiled
+def step(number):
+    return number + {step}
+"""
+CALLING = """
+from called import step
+from spark_core.jit import compiled
+
+@compiled
+def twice(number):
+    return step(step(number))
+
+print(twice(40), sum(twice.stats.cache_hits.values()))
+"""
+
+
+def test_kept_code_is_not_used_when_the_file_of_a_called_loop_changed(tmp_path):
+    (tmp_path / "calling.py").write_text(CALLING)
+
+    def said(step):
+        (tmp_path / "called.py").write_text(CALLED.format(step=step))
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "calling.py")],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split()
+
+    assert said(1) == ["42", "0"]
+    assert said(1) == ["42", "1"]
+    assert said(3) == ["46", "0"]
+    assert said(3) == ["46", "1"]
+
+
+def test_nothing_is_kept_by_a_numba_that_cannot_be_told_when_it_is_old(
+    no_writable_place, monkeypatch
+):
+    begin = caching.Cache.__init__
+
+    def otherwise(self, function):
+        begin(self, function)
+        self.elsewhere = self.__dict__.pop("_cache_file")
+
+    monkeypatch.setattr(caching.Cache, "__init__", otherwise)
+    assert jit.compiled(double)(21) == 42
+    assert not list(no_writable_place.rglob("*.nb?"))
 
 
 ZIPPED = """
@@ -82,15 +161,16 @@ sys.path[:0] = [sys.argv[1]]
 from numba.core.registry import CPUDispatcher
 import numpy as np
 import spark_core
-from spark_core.graveler import kernels
+from spark_core.graveler.loops import buffers, stored_blocks
 
 assert spark_core.__file__.startswith(sys.argv[1]), spark_core.__file__
 # One that calls another stands for all, which are compiled in the same way.
 none = np.zeros(0, np.int64)
-kernels.check_blocks(np.zeros(1, np.uint8), none, none, none, none)
-assert [len(loop.signatures) for loop in (kernels.check_blocks, kernels.read_uvarint)] == [1, 1]
-loops = [value for value in vars(kernels).values() if isinstance(value, CPUDispatcher)]
-assert len(loops) > 15
+stored_blocks.check_blocks(np.zeros(1, np.uint8), none, none, none, none)
+used = (stored_blocks.check_blocks, buffers.read_uvarint)
+assert [len(loop.signatures) for loop in used] == [1, 1]
+loops = [value for value in vars(stored_blocks).values() if isinstance(value, CPUDispatcher)]
+assert len(loops) > 5
 assert not any(loop._cache.cache_path for loop in loops)
 """
 
@@ -116,7 +196,8 @@ FUZZ = """
 import random, sys
 import cramjam
 from spark_core.errors import CorruptTableError
-from spark_core.graveler import kernels, read_metarange, read_range
+from spark_core.graveler import read_metarange, read_range
+from spark_core.graveler.loops.buffers import gather
 from tests.spark_core.graveler.forge import Forgery
 from tests.spark_core.graveler.test_broken_tables import WIDE
 from spark_core.graveler import write_metarange
@@ -124,7 +205,7 @@ from spark_core.graveler import write_metarange
 import numpy as np
 try:
     starts, lengths = np.array([5]), np.array([3])
-    kernels.gather(
+    gather(
         np.zeros(1, np.uint8), starts, lengths, np.zeros(2, np.int32), np.zeros(9, np.uint8)
     )
 except IndexError:
@@ -199,15 +280,16 @@ WARM = """
 import sys
 from pathlib import Path
 from numba.core.registry import CPUDispatcher
-from spark_core.graveler import (
-    kernels, read_metarange, read_range, read_records, warm_up, write_tables
-)
+from spark_core.graveler import read_metarange, read_range, read_records, warm_up
+from spark_core.graveler.loops import block_entries, hashes, messages, stored_blocks, values
 from tests.support import golden
 
 def compiled():
-    loops = vars(kernels).items()
     return {
-        name: len(loop.signatures) for name, loop in loops if isinstance(loop, CPUDispatcher)
+        name: len(loop.signatures)
+        for module in (block_entries, hashes, messages, stored_blocks, values)
+        for name, loop in vars(module).items()
+        if isinstance(loop, CPUDispatcher)
     }
 
 warm_up()

@@ -16,7 +16,6 @@ from spark_core.graveler import (
     Timestamp,
     decode_entry,
     entry_identity,
-    kernels,
     read_commit_records,
     read_metarange,
     read_range,
@@ -29,6 +28,9 @@ from spark_core.graveler import (
     write_tables,
 )
 from spark_core.graveler.entries import encode_entry
+from spark_core.graveler.loops import buffers, statuses
+from spark_core.graveler.loops.hashes import fnv1a_64
+from spark_core.graveler.loops.values import read_length
 from spark_core.graveler.range_writer import ends_range
 from spark_core.graveler.wire import ReadFile, read_uvarint, svarint, uvarint
 from spark_core.graveler.writer import TableBuilder
@@ -192,7 +194,7 @@ def test_the_range_splitting_hash_is_fnv1a():
         (b"a", 0xAF63DC4C8601EC8C),
         (b"foobar", 0x85944171F73967E8),
     ):
-        assert int(kernels.fnv1a_64(np.frombuffer(text, np.uint8))) == wanted
+        assert int(fnv1a_64(np.frombuffer(text, np.uint8))) == wanted
     assert ends_range(b"a", 1)
     assert ends_range(b"a", 0xAF63DC4C8601EC8C)
     assert not ends_range(b"a", 0xAF63DC4C8601EC8B)
@@ -208,14 +210,14 @@ def test_the_range_splitting_hash_is_fnv1a():
 def test_varints_have_one_form_in_both_languages(number):
     encoded = uvarint(number)
     buffer = np.frombuffer(encoded, np.uint8)
-    value, position = kernels.read_uvarint(buffer, 0, len(encoded))
+    value, position = buffers.read_uvarint(buffer, 0, len(encoded))
     assert (value % 2**64, position) == (number, len(encoded))
     assert read_uvarint(encoded, 0, ReadFile("t", "n")) == (number, len(encoded))
-    assert kernels.read_uvarint(buffer, 0, len(encoded) - 1)[1] == -kernels.CUT_VARINT
+    assert buffers.read_uvarint(buffer, 0, len(encoded) - 1)[1] == -statuses.CUT_VARINT
     longer = encoded[:-1] + bytes([encoded[-1] | 0x80, 0])
     assert (
-        kernels.read_uvarint(np.frombuffer(longer, np.uint8), 0, len(longer))[1]
-        == -kernels.LONG_VARINT
+        buffers.read_uvarint(np.frombuffer(longer, np.uint8), 0, len(longer))[1]
+        == -statuses.LONG_VARINT
     )
     with pytest.raises(CorruptTableError, match="longer than its number needs"):
         read_uvarint(longer, 0, ReadFile("t", "n"))
@@ -226,17 +228,17 @@ def test_varints_have_one_form_in_both_languages(number):
     [
         (0, 0, (0, 1)),
         (3, 3, (3, 1)),
-        (3, 2, (0, -kernels.BEYOND_VALUE)),
+        (3, 2, (0, -statuses.BEYOND_VALUE)),
         (32, 32, (32, 1)),
         (64, 64, (64, 2)),
-        (2**62, 9, (0, -kernels.BEYOND_VALUE)),
-        (-1, 9, (0, -kernels.NEGATIVE_LENGTH)),
-        (-(2**63), 9, (0, -kernels.NEGATIVE_LENGTH)),
+        (2**62, 9, (0, -statuses.BEYOND_VALUE)),
+        (-1, 9, (0, -statuses.NEGATIVE_LENGTH)),
+        (-(2**63), 9, (0, -statuses.NEGATIVE_LENGTH)),
     ],
 )
 def test_lengths_are_zig_zag_never_negative_and_never_beyond_their_value(number, size, wanted):
     value = svarint(number) + bytes(size)
-    assert kernels.read_length(np.frombuffer(value, np.uint8), 0, len(value)) == wanted
+    assert read_length(np.frombuffer(value, np.uint8), 0, len(value)) == wanted
 
 
 def test_lengths_of_32_and_64_are_written_as_the_server_writes_them():

@@ -66,7 +66,7 @@ def test_the_archive_holds_every_source_of_the_package_and_nothing_else(tmp_path
         )
     assert {
         "spark_core/__init__.py",
-        "spark_core/graveler/kernels.py",
+        "spark_core/graveler/loops/buffers.py",
         "spark_core/sweep/rounds.py",
     } <= names
     assert all(name.startswith("spark_core/") and name.endswith(".py") for name in names)
