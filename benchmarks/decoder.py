@@ -29,9 +29,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from lakegc_dagster.sandbox.tables import TableFile, write_range
 from spark_core import schemas
 from spark_core.addresses.namespace import Namespace
-from spark_core.graveler import Entry, TableFile, read_range, write_range
+from spark_core.graveler import Entry, read_range
 from spark_core.records import writing
 from spark_core.references.range_entries import read_ranges
 from spark_core.references.ranges import RANGES, TableReader

@@ -20,15 +20,8 @@ import pyarrow.parquet as pq
 from benchmarks import runs
 from benchmarks.hooks.lakegc_bench_plan import COMMITTED, GROUP, STAGED, Numbers, Plan
 from benchmarks.synthetic_server import PREFIX, Refs
-from spark_core.graveler import (
-    CommitRecord,
-    Entry,
-    TableFile,
-    Timestamp,
-    write_metarange,
-    write_range,
-    write_refs_dump,
-)
+from lakegc_dagster.sandbox.tables import TableFile, write_metarange, write_range, write_refs_dump
+from spark_core.graveler import CommitRecord, Entry, Timestamp
 from spark_core.model import Branch
 
 Form = Literal["few", "many"]

@@ -36,13 +36,8 @@ from benchmarks.large_case import (
     write_staged,
 )
 from benchmarks.synthetic_server import PREFIX, Refs
-from spark_core.graveler import (
-    CommitRecord,
-    TableFile,
-    read_metarange,
-    write_metarange,
-    write_range,
-)
+from lakegc_dagster.sandbox.tables import TableFile, write_metarange, write_range
+from spark_core.graveler import CommitRecord, read_metarange
 
 # The base is so much older than the marks that are measured; what came after it is old enough then.
 AGE = timedelta(hours=27)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.state import RepositoryRecord
-from spark_core.graveler import write_refs_dump
+from lakegc_dagster.sandbox.tables import write_refs_dump
 from spark_core.model import Branch, Tag
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"

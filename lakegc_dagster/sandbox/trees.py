@@ -17,16 +17,8 @@ from dataclasses import dataclass
 from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.errors import no_data
 from lakegc_dagster.sandbox.state import StagedChange
-from spark_core.graveler import (
-    Entry,
-    TableFile,
-    decode_entry,
-    entry_identity,
-    read_metarange,
-    read_records,
-    write_metarange,
-    write_tables,
-)
+from lakegc_dagster.sandbox.tables import TableFile, write_metarange, write_tables
+from spark_core.graveler import Entry, decode_entry, entry_identity, read_metarange, read_records
 
 META_PREFIX = "_lakefs"
 _CACHED_RANGES = 64

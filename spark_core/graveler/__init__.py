@@ -1,8 +1,7 @@
-"""Read and write lakeFS's ranges, metaranges and refs dumps, byte for byte as the server does.
+"""Read lakeFS's ranges, metaranges and refs dumps; encode and hash what is in them.
 
 Readers: `read_range`, `read_dated_range`, `read_metarange`, `is_metarange`, `read_records`,
-`read_refs`, `read_commit_records`, `decode_entry`. Writers: `write_range`, `write_metarange`,
-`write_tables`, `write_refs_dump`.
+`read_refs`, `read_commit_records`, `decode_entry`.
 Hashes: `table_id`, `entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. The package
 converts bytes to Arrow and back; it touches no store.
 """
@@ -19,17 +18,11 @@ from spark_core.graveler.metaranges import END_BYTES as END_BYTES
 from spark_core.graveler.metaranges import is_metarange as is_metarange
 from spark_core.graveler.metaranges import kind_of as kind_of
 from spark_core.graveler.metaranges import read_metarange
-from spark_core.graveler.range_writer import write_metarange as write_metarange
-from spark_core.graveler.range_writer import write_range as write_range
-from spark_core.graveler.range_writer import write_tables as write_tables
 from spark_core.graveler.ranges import read_dated_range as read_dated_range
 from spark_core.graveler.ranges import read_range
 from spark_core.graveler.records import SSTable as SSTable
 from spark_core.graveler.records import read_records as read_records
-from spark_core.graveler.refs import RefsTables as RefsTables
 from spark_core.graveler.refs import read_commit_records, read_refs
-from spark_core.graveler.refs import write_refs_dump as write_refs_dump
 from spark_core.graveler.warm import warm_up as warm_up
-from spark_core.graveler.writer import TableFile as TableFile
 
 __all__ = ["read_commit_records", "read_metarange", "read_range", "read_refs"]

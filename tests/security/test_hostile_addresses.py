@@ -21,7 +21,8 @@ import pytest
 from moto.s3.models import s3_backends
 
 from lakegc_dagster.sandbox import history, objects
-from spark_core import graveler, lakegc_keys, schemas, sweep
+from lakegc_dagster.sandbox.tables import write_range
+from spark_core import lakegc_keys, schemas, sweep
 from spark_core.addresses.collectable import is_collectable
 from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.checks import verdict
@@ -145,7 +146,7 @@ def _range(address, kind):
             (b"b", address, int(kind)),
         )
     ]
-    written = graveler.write_range(entries)
+    written = write_range(entries)
     return read_range(written.data, name="range", expected_id=written.id, expected_count=2)
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spark_core.graveler import CommitRecord, read_metarange, read_range, write_refs_dump
+from lakegc_dagster.sandbox.tables import write_refs_dump
+from spark_core.graveler import CommitRecord, read_metarange, read_range
 from spark_core.graveler.entries import Timestamp
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import Branch, RunKey, Tag

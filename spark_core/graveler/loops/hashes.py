@@ -1,4 +1,4 @@
-"""Lay out what the id of a table hashes, and hash keys as the server does to cut ranges."""
+"""Lay out what the id of a table hashes."""
 
 # ruff: noqa: PLR0917 - numba takes arrays by position
 
@@ -63,12 +63,3 @@ def hash_input(
         target[np.uint64(at + size)] = 124
         at += size + 1
     return at
-
-
-@compiled
-def fnv1a_64(data: Bytes) -> int:
-    """Hash bytes with FNV-1a, 64 bit; the result is unsigned."""
-    value = np.uint64(0xCBF29CE484222325)
-    for byte in data:
-        value = (value ^ np.uint64(byte)) * np.uint64(0x100000001B3)
-    return value  # type: ignore[return-value] # numba returns a Python int

@@ -14,9 +14,10 @@ from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.listing import differences
 from lakegc_dagster.sandbox.state import StagedChange
+from lakegc_dagster.sandbox.tables import write_metarange
 from lakegc_dagster.sandbox.times import from_seconds
 from lakegc_dagster.sandbox.trees import Trees
-from spark_core.graveler import Entry, write_metarange
+from spark_core.graveler import Entry
 from tests.support import golden
 from tests.support.examples import examples
 

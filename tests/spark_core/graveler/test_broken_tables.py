@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakegc_dagster.sandbox.tables import write_metarange, write_range, write_refs_dump
+from lakegc_dagster.sandbox.tables.ranges import write_records
+from lakegc_dagster.sandbox.tables.table_builder import TableBuilder
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.graveler import (
     CommitRecord,
@@ -22,9 +25,6 @@ from spark_core.graveler import (
     read_metarange,
     read_range,
     read_records,
-    write_metarange,
-    write_range,
-    write_refs_dump,
 )
 from spark_core.graveler.commits import (
     decode_commit,
@@ -35,9 +35,7 @@ from spark_core.graveler.commits import (
 )
 from spark_core.graveler.entries import encode_entry, encode_value
 from spark_core.graveler.loops import buffers, stored_blocks
-from spark_core.graveler.range_writer import write_records
 from spark_core.graveler.wire import ReadFile, bytes_field, message_field, uvarint, varint_field
-from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag
 from tests.spark_core.graveler.forge import Forgery, block, handle, plain
 from tests.support.examples import examples

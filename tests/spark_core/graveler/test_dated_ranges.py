@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from lakegc_dagster.sandbox.tables import write_range
 from spark_core import graveler
 from spark_core.graveler import Entry
 
@@ -18,7 +19,7 @@ def test_each_entry_has_its_date_in_whole_seconds():
         Entry(b"%d" % at, f"data/s/{at}", 1, 7, "0" * 32, date, metadata={"a": "b"})
         for at, date in enumerate(DATES)
     ]
-    table = graveler.write_range(entries)
+    table = write_range(entries)
     found = graveler.read_dated_range(table.data, name=table.id, expected_id=table.id)
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     assert found.column("modified_seconds").to_pylist() == [

@@ -6,6 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lakegc_dagster.sandbox.tables import (
+    write_metarange,
+    write_range,
+    write_refs_dump,
+    write_tables,
+)
+from lakegc_dagster.sandbox.tables.table_builder import TableBuilder
 from spark_core import schemas
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import (
@@ -21,13 +28,8 @@ from spark_core.graveler import (
     read_records,
     read_refs,
     table_id,
-    write_metarange,
-    write_range,
-    write_refs_dump,
-    write_tables,
 )
 from spark_core.graveler.entries import encode_entry, encode_value
-from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag
 from tests.support import golden
 

@@ -9,6 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lakegc_dagster.sandbox.tables import (
+    write_metarange,
+    write_range,
+    write_refs_dump,
+    write_tables,
+)
+from lakegc_dagster.sandbox.tables.table_builder import TableBuilder
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import (
     CommitRecord,
@@ -22,18 +29,11 @@ from spark_core.graveler import (
     read_records,
     read_refs,
     table_id,
-    write_metarange,
-    write_range,
-    write_refs_dump,
-    write_tables,
 )
 from spark_core.graveler.entries import encode_entry
 from spark_core.graveler.loops import buffers, statuses
-from spark_core.graveler.loops.hashes import fnv1a_64
 from spark_core.graveler.loops.values import read_length
-from spark_core.graveler.range_writer import ends_range
 from spark_core.graveler.wire import ReadFile, read_uvarint, svarint, uvarint
-from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag
 from tests.support.examples import examples
 
@@ -186,18 +186,6 @@ def test_keys_out_of_order_are_not_written():
     low, high = write_range([entry(b"a")]), write_range([entry(b"b")])
     with pytest.raises(ValueError, match="keys must ascend strictly"):
         write_metarange([high, low])
-
-
-def test_the_range_splitting_hash_is_fnv1a():
-    for text, wanted in (
-        (b"", 0xCBF29CE484222325),
-        (b"a", 0xAF63DC4C8601EC8C),
-        (b"foobar", 0x85944171F73967E8),
-    ):
-        assert int(fnv1a_64(np.frombuffer(text, np.uint8))) == wanted
-    assert ends_range(b"a", 1)
-    assert ends_range(b"a", 0xAF63DC4C8601EC8C)
-    assert not ends_range(b"a", 0xAF63DC4C8601EC8B)
 
 
 @settings(deadline=None)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
+from lakegc_dagster.sandbox.tables.range_ends import (
+    MAX_RANGE_SIZE_BYTES,
+    RANGE_RAGGEDNESS,
+    ends_range,
+)
+from lakegc_dagster.sandbox.tables.table_builder import TableBuilder, TableFile
 from spark_core.graveler.entries import Entry, encode_value, entry_value
-from spark_core.graveler.loops.hashes import fnv1a_64
 from spark_core.graveler.records import METARANGES, RANGES
 from spark_core.graveler.wire import bytes_field, varint_field
-from spark_core.graveler.writer import TableBuilder, TableFile
-
-# The server's defaults: a range ends at 20 MiB, or on average after 50,000 entries.
-MAX_RANGE_SIZE_BYTES = 20 << 20
-RANGE_RAGGEDNESS = 50_000
 
 
 def write_range(entries: Sequence[Entry]) -> TableFile:
@@ -115,8 +113,3 @@ def write_records(
     if builder is not None:
         ranges.append(builder.finish())
     return write_metarange(ranges, properties=properties), ranges
-
-
-def ends_range(key: bytes, raggedness: int) -> bool:
-    """Say whether the server ends a range after this key, whatever the size of the range."""
-    return int(fnv1a_64(np.frombuffer(key, np.uint8))) % raggedness == 0

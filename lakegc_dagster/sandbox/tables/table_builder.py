@@ -1,8 +1,8 @@
-"""Write one table file as the server's sstable writer does: blocks, index and properties alike.
+"""Build one table file as the server's sstable writer does: blocks, index and properties alike.
 
 References:
     lakefs-facts 2.1-2.3; pebble at commit 65ff304d3d7a, `sstable/writer.go`,
-    `sstable/block.go`, `sstable/properties.go`; lakeFS v1.84
+    `sstable/properties.go`; lakeFS v1.84
     `pkg/graveler/sstable/writer.go`.
 """
 
@@ -11,8 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import cramjam
 import google_crc32c
 
+from lakegc_dagster.sandbox.tables.block_builder import (
+    DATA_RESTART_INTERVAL,
+    NO_RESTARTS,
+    SET,
+    BlockBuilder,
+    separator,
+    successor,
+)
 from spark_core.graveler.identity import TableHash
 from spark_core.graveler.loops.stored_blocks import CRC_MASK, PLAIN, SNAPPY
 from spark_core.graveler.table_format import (
@@ -27,18 +36,8 @@ from spark_core.graveler.table_format import (
 )
 from spark_core.graveler.wire import uvarint
 
-BLOCK_SIZE = 4096
-# A block above 90 % of its size is closed if the next entry would make it larger than its size.
-_BLOCK_THRESHOLD = (BLOCK_SIZE * 90 + 99) // 100
-_DATA_RESTART_INTERVAL = 16
-_NO_RESTARTS = 2**31 - 1
 # Two varints at their longest: the estimated size of a handle before its block is written.
 _HANDLE_ESTIMATE = 20
-
-_SET = b"\x01" + bytes(7)
-_SEPARATOR = b"\x11" + b"\xff" * 7
-# The key of the index entry of an empty table.
-_INVALID = b"\xff" + bytes(7)
 
 _FIXED_PROPERTIES = {
     "rocksdb.block.based.table.prefix.filtering": b"0",
@@ -89,58 +88,6 @@ class TableFile:
     estimated_size_bytes: int
 
 
-class _BlockBuilder:
-    """Builds one block."""
-
-    def __init__(self, restart_interval: int) -> None:
-        self._interval = restart_interval
-        self._next_restart = 0
-        self._buffer = bytearray()
-        self._restarts = bytearray()
-        self.entries = 0
-        self.last_key = b""
-
-    def add(self, key: bytes, value: bytes, sharable: int) -> None:
-        """Append an entry whose key may share up to `sharable` bytes with the key before it."""
-        shared = 0
-        if self.entries == self._next_restart:
-            self._next_restart = self.entries + self._interval
-            self._restarts += len(self._buffer).to_bytes(4, "little")
-        else:
-            shared = _shared_length(key[:sharable], self.last_key)
-        self._buffer += (
-            uvarint(shared)
-            + uvarint(len(key) - shared)
-            + uvarint(len(value))
-            + key[shared:]
-            + value
-        )
-        self.entries += 1
-        self.last_key = key
-
-    @property
-    def estimated_size(self) -> int:
-        return len(self._buffer) + len(self._restarts) + 4
-
-    def is_full_for(self, key_size: int, value_size: int) -> bool:
-        """Say whether the block is closed before an entry of these sizes."""
-        if self.entries == 0:
-            return False
-        size = self.estimated_size
-        if size >= BLOCK_SIZE:
-            return True
-        if size <= _BLOCK_THRESHOLD:
-            return False
-        size += key_size + value_size + 4 + _uvarint_size(key_size) + _uvarint_size(value_size)
-        if self.entries % self._interval == 0:
-            size += 4
-        return size > BLOCK_SIZE
-
-    def finish(self) -> bytes:
-        restarts = bytes(self._restarts) or bytes(4)
-        return bytes(self._buffer) + restarts + (len(restarts) // 4).to_bytes(4, "little")
-
-
 class TableBuilder:
     """Builds a table file from records.
 
@@ -153,9 +100,9 @@ class TableBuilder:
         self._properties = dict(properties)
         self._hash = TableHash(self._properties)
         self._file = bytearray()
-        self._block = _BlockBuilder(_DATA_RESTART_INTERVAL)
-        self._index = _BlockBuilder(1)
-        self._partitions: list[_BlockBuilder] = []
+        self._block = BlockBuilder(DATA_RESTART_INTERVAL)
+        self._index = BlockBuilder(1)
+        self._partitions: list[BlockBuilder] = []
         self._min_key = b""
         self._max_key: bytes | None = None
         self._count = 0
@@ -177,10 +124,10 @@ class TableBuilder:
             self._min_key = key
         elif key <= self._max_key:
             raise ValueError(f"keys must ascend strictly: {key!r} after {self._max_key!r}")
-        size = len(key) + len(_SET)
+        size = len(key) + len(SET)
         if self._block.is_full_for(size, len(value)):
-            self._close_block(_separator(self._block.last_key, key))
-        self._block.add(key + _SET, value, len(key))
+            self._close_block(separator(self._block.last_key, key))
+        self._block.add(key + SET, value, len(key))
         self._hash.add(key, value)
         self._max_key = key
         self._count += 1
@@ -191,13 +138,13 @@ class TableBuilder:
         """Close the table and return its file; add nothing afterwards."""
         estimated_size = self.estimated_size_bytes
         if self._block.entries or not self._index.entries:
-            self._close_block(_successor(self._block.last_key))
+            self._close_block(successor(self._block.last_key))
         properties = self._table_properties(estimated_size)
         index = self._write_index(properties)
-        raw = _BlockBuilder(_NO_RESTARTS)
+        raw = BlockBuilder(NO_RESTARTS)
         for key, value in sorted((name.encode(), value) for name, value in properties.items()):
             raw.add(key, value, len(key))
-        metaindex = _BlockBuilder(1)
+        metaindex = BlockBuilder(1)
         metaindex.add(
             PROPERTIES_BLOCK, self._write_block(raw.finish(), compress=False), len(PROPERTIES_BLOCK)
         )
@@ -221,9 +168,9 @@ class TableBuilder:
         handle = self._write_block(self._block.finish(), compress=True)
         if self._index.is_full_for(len(separator), _HANDLE_ESTIMATE):
             self._partitions.append(self._index)
-            self._index = _BlockBuilder(1)
+            self._index = BlockBuilder(1)
         self._index.add(separator, handle, 0)
-        self._block = _BlockBuilder(_DATA_RESTART_INTERVAL)
+        self._block = BlockBuilder(DATA_RESTART_INTERVAL)
 
     def _table_properties(self, estimated_size: int) -> dict[str, bytes]:
         return {
@@ -244,7 +191,7 @@ class TableBuilder:
         properties["rocksdb.num.data.blocks"] = uvarint(blocks)
         kind, size, top = SINGLE_LEVEL, 0, self._index
         if self._partitions:
-            kind, top = TWO_LEVEL, _BlockBuilder(1)
+            kind, top = TWO_LEVEL, BlockBuilder(1)
             for partition in (*self._partitions, self._index):
                 block = partition.finish()
                 size += len(block)
@@ -273,54 +220,6 @@ def _masked_checksum(stored_and_type: bytes) -> int:
     return ((checksum >> 15 | checksum << 17 & 0xFFFFFFFF) + CRC_MASK) & 0xFFFFFFFF
 
 
-def _uvarint_size(number: int) -> int:
-    return max(1, (number.bit_length() + 6) // 7)
-
-
-def _shared_length(left: bytes, right: bytes) -> int:
-    """Return the length of the common prefix, by halving, because slices compare fast."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while low < high - 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _separator(key: bytes, following: bytes) -> bytes:
-    """Return a short internal key: not below the internal `key`, below the user key `following`."""
-    user = key[: -len(_SET)]
-    at = _shared_length(user, following)
-    if at >= min(len(user), len(following)) or user[at] >= following[at]:
-        return key
-    if at < len(following) - 1 or user[at] + 1 < following[at]:
-        return user[:at] + bytes([user[at] + 1]) + _SEPARATOR
-    for i in range(at + 1, len(user)):
-        if user[i] != 0xFF:
-            return user[:i] + bytes([user[i] + 1]) + _SEPARATOR
-    return key
-
-
-def _successor(key: bytes) -> bytes:
-    """Return a short internal key that is not smaller than the last internal `key`."""
-    if not key:
-        return _INVALID
-    user = key[: -len(_SET)]
-    for i, byte in enumerate(user):
-        if byte != 0xFF:
-            return user[:i] + bytes([byte + 1]) + _SEPARATOR
-    return key
-
-
 def _compressed(block: bytes) -> bytes:
-    """Compress a block as the server does: other compressors find other matches, hence other ids.
-
-    Only the sandbox writes tables, so the engine by itself need not have the library.
-    """
-    import cramjam
-
+    """Compress as the server does: other compressors find other matches, hence other ids."""
     return bytes(cramjam.snappy.compress_raw(block))
