@@ -1,7 +1,7 @@
 """Open a table file: footer, metaindex, properties, both kinds of index, data blocks.
 
 References:
-    lakefs-facts 2.2; pebble `sstable/table.go` (footer), `sstable/properties.go`.
+    lakefs-facts 2.2; pebble `sstable/table.go` (footer).
 """
 
 from __future__ import annotations
@@ -19,59 +19,11 @@ from spark_core.graveler.table_format import (
     FORMAT_VERSION,
     MAGIC,
     PROPERTIES_BLOCK,
-    SINGLE_LEVEL,
     TRAILER_SIZE,
     TWO_LEVEL,
 )
-from spark_core.graveler.wire import ReadFile, read_uvarint
-
-# What pebble writes besides lakeFS's own properties. Another property with one of these prefixes
-# means another table format.
-_ENGINE_PREFIXES = ("rocksdb.", "pebble.")
-_ENGINE_PROPERTIES = frozenset(
-    "rocksdb." + name
-    for name in (
-        "block.based.table.index.type",
-        "block.based.table.prefix.filtering",
-        "block.based.table.whole.key.filtering",
-        "column.family.id",
-        "column.family.name",
-        "comparator",
-        "compression",
-        "compression_options",
-        "creation.time",
-        "data.size",
-        "deleted.keys",
-        "external_sst_file.global_seqno",
-        "external_sst_file.version",
-        "file.creation.time",
-        "filter.size",
-        "fixed.key.length",
-        "format.version",
-        "index.key.is.user.key",
-        "index.partitions",
-        "index.size",
-        "index.value.is.delta.encoded",
-        "merge.operands",
-        "merge.operator",
-        "num.data.blocks",
-        "num.entries",
-        "num.range-deletions",
-        "oldest.key.time",
-        "prefix.extractor.name",
-        "property.collectors",
-        "raw.key.size",
-        "raw.value.size",
-        "top-level.index.size",
-    )
-)
-_FIXED_PROPERTIES = {
-    "rocksdb.comparator": b"leveldb.BytewiseComparator",
-    "rocksdb.deleted.keys": b"\x00",
-    "rocksdb.merge.operands": b"\x00",
-    "rocksdb.num.range-deletions": b"\x00",
-    "rocksdb.index.value.is.delta.encoded": b"\x00",
-}
+from spark_core.graveler.table_properties import check_properties, engine_number, index_type
+from spark_core.graveler.wire import ReadFile, read_uvarints
 
 # Three lengths, and in an index a handle of two numbers.
 _SMALLEST_ENTRY, _SMALLEST_INDEX_ENTRY = 3, 5
@@ -98,7 +50,7 @@ class Table:
             CorruptTableError: If lakeFS's property and the engine's do not agree.
         """
         count = self.number("count")
-        entries = _engine_number(self.properties, "rocksdb.num.entries", self.name)
+        entries = engine_number(self.properties, "rocksdb.num.entries", self.name)
         if entries != count:
             raise CorruptTableError(
                 self.name,
@@ -158,13 +110,13 @@ def open_table(data: bytes, *, name: str) -> Table:
             name, _offset(metaindex), f"the metaindex names {names}, wanted rocksdb.properties"
         )
     inside = ReadFile(name, "the metaindex's entry", _offset(metaindex))
-    numbers = _read_uvarints(named[PROPERTIES_BLOCK], 2, inside)
+    numbers = read_uvarints(named[PROPERTIES_BLOCK], 2, inside)
     properties_block = _one_handle(numbers, len(data), name, _offset(metaindex))
     raw = _read_plain_block(data, name, properties_block, "properties")
-    properties = _check_properties(raw, ReadFile(name, "the properties", _offset(properties_block)))
+    properties = check_properties(raw, ReadFile(name, "the properties", _offset(properties_block)))
 
     blocks = [_read_index(data, load_blocks(data, name, index), _offset(index))]
-    if _index_type(properties, name) == TWO_LEVEL:
+    if index_type(properties, name) == TWO_LEVEL:
         blocks.append(_read_index(data, load_blocks(data, name, blocks[0]), _offset(index)))
     _check_tiling([metaindex, index, properties_block, *blocks], len(data) - FOOTER_SIZE, name)
     data_blocks = blocks[-1]
@@ -172,7 +124,7 @@ def open_table(data: bytes, *, name: str) -> Table:
         raise CorruptTableError(
             name, _offset(index), "the index does not name the data blocks in file order"
         )
-    wanted = _engine_number(properties, "rocksdb.num.data.blocks", name)
+    wanted = engine_number(properties, "rocksdb.num.data.blocks", name)
     if wanted != data_blocks.offsets.size:
         raise CorruptTableError(
             name,
@@ -203,12 +155,12 @@ def read_properties(end: bytes, size_bytes: int, *, name: str) -> dict[str, byte
         return None
     named = _read_plain_block(end, name, metaindex.earlier_by(before), "metaindex")
     inside = ReadFile(name, "the metaindex's entry", _offset(metaindex))
-    numbers = _read_uvarints(named.get(PROPERTIES_BLOCK, b""), 2, inside)
+    numbers = read_uvarints(named.get(PROPERTIES_BLOCK, b""), 2, inside)
     block = _one_handle(numbers, size_bytes, name, _offset(metaindex))
     if _offset(block) < before:
         return None
     raw = _read_plain_block(end, name, block.earlier_by(before), "properties")
-    return _check_properties(raw, ReadFile(name, "the properties", _offset(block)))
+    return check_properties(raw, ReadFile(name, "the properties", _offset(block)))
 
 
 def _read_footer(data: bytes, name: str, before: int = 0) -> tuple[Handles, Handles]:
@@ -233,25 +185,13 @@ def _read_footer(data: bytes, name: str, before: int = 0) -> tuple[Handles, Hand
         raise CorruptTableError(
             name, at, f"checksum type {footer[0]}, wanted {CHECKSUM_CRC32C} (CRC32C)"
         )
-    numbers = _read_uvarints(
+    numbers = read_uvarints(
         footer[1:41], 4, ReadFile(name, "the footer's handles", at + 1), padded=True
     )
     size_bytes = before + len(data)
     return _one_handle(numbers[:2], size_bytes, name, before + at + 1), _one_handle(
         numbers[2:], size_bytes, name, before + at + 1
     )
-
-
-def _read_uvarints(raw: bytes, count: int, source: ReadFile, *, padded: bool = False) -> list[int]:
-    numbers = []
-    position = 0
-    for _ in range(count):
-        number, position = read_uvarint(raw, position, source)
-        numbers.append(number)
-    rest = raw[position:]
-    if rest and not (padded and not any(rest)):
-        raise source.fail(f"{rest.hex()} behind what belongs there")
-    return numbers
 
 
 def _one_handle(numbers: list[int], size_bytes: int, name: str, named_at: int) -> Handles:
@@ -298,34 +238,6 @@ def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dic
             raise blocks.fail(statuses.KEYS_NOT_ASCENDING, begin)
         entries[key] = raw[value : value + size]
     return entries
-
-
-def _check_properties(raw: dict[bytes, bytes], source: ReadFile) -> dict[str, bytes]:
-    try:
-        properties = {key.decode("ascii"): value for key, value in raw.items()}
-    except UnicodeDecodeError as error:
-        raise source.fail(f"the name {error.object!r} is not ASCII") from error
-    for text in properties.keys() - _ENGINE_PROPERTIES:
-        if text.startswith(_ENGINE_PREFIXES):
-            raise source.fail(f"{text} belongs to a table format that lakeFS does not write")
-    for text, wanted in _FIXED_PROPERTIES.items():
-        if properties.get(text) != wanted:
-            raise source.fail(f"{text} is {properties.get(text)!r}, wanted {wanted!r}")
-    return properties
-
-
-def _index_type(properties: dict[str, bytes], name: str) -> int:
-    value = properties.get("rocksdb.block.based.table.index.type", b"")
-    kind = int.from_bytes(value, "little") if len(value) == 4 else -1
-    if kind not in (SINGLE_LEVEL, TWO_LEVEL):
-        raise CorruptTableError(
-            name, None, f"index type {value.hex() or 'missing'}, wanted 0 or 2 in four bytes"
-        )
-    return kind
-
-
-def _engine_number(properties: dict[str, bytes], key: str, name: str) -> int:
-    return _read_uvarints(properties.get(key, b""), 1, ReadFile(name, f"property {key}"))[0]
 
 
 def _read_index(data: bytes, index: Blocks, named_at: int) -> Handles:

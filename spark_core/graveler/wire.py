@@ -173,6 +173,23 @@ def read_uvarint(payload: bytes, position: int, source: ReadFile) -> tuple[int, 
     raise source.fail("a varint is longer than its number needs or than 64 bits")
 
 
+def read_uvarints(raw: bytes, count: int, source: ReadFile, *, padded: bool = False) -> list[int]:
+    """Read so many unsigned varints, with nothing behind them; zeros if they are padded.
+
+    Raises:
+        CorruptTableError: As `read_uvarint`, or if there is more.
+    """
+    numbers = []
+    position = 0
+    for _ in range(count):
+        number, position = read_uvarint(raw, position, source)
+        numbers.append(number)
+    rest = raw[position:]
+    if rest and not (padded and not any(rest)):
+        raise source.fail(f"{rest.hex()} behind what belongs there")
+    return numbers
+
+
 def read_text(value: bytes, source: ReadFile) -> str:
     """Decode a string field.
 
