@@ -24,8 +24,9 @@ from lakegc_bench_plan import Layers
 
 from spark_core.errors import NotFoundError
 from spark_core.storage import local
-from spark_core.storage.contract import DeleteOutcome, listing_batch
+from spark_core.storage.listing_rows import listing_batch
 from spark_core.storage.objects import Description, ObjectInfo
+from spark_core.storage.outcomes import DeleteOutcome
 
 _PAGE = 1_000
 _BATCH = 10 * _PAGE

@@ -15,7 +15,8 @@ from spark_core.errors import NotFoundError
 from spark_core.run import Run
 from spark_core.spark.tasks import dealt, interleaved, run_tasks
 from spark_core.storage import ObjectStore
-from spark_core.storage.contract import LISTING_BATCH_ROWS, OrderedStore
+from spark_core.storage.contract import OrderedStore
+from spark_core.storage.listing_rows import LISTING_BATCH_ROWS
 
 # Objects that are worth a task of their own.
 _OBJECTS_OF_A_TASK = 100_000

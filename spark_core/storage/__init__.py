@@ -1,14 +1,16 @@
 """Object stores: open one for a namespace; list, read, write, delete in it.
 
-contract   what every store can do; objects: what a store says of one object
+contract   what every store can do: `copies` are proved before anybody relies on them,
+           `unchanging_files` are tables that are written once
+options    how a store is reached
+objects    what a store says of one object; `listing_rows`: of many
+outcomes   what it says of each key of a deletion, whose steps are in `deletion`
 local      files
 s3         S3 and stores that speak like it; its directory buckets
 azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
 remote     shared by S3, Azure and GCS; `listing_pages` and `failures` read their answers,
            `obstore_reads` reads their objects
-deletion   the steps of a deletion that all kinds share
-copies     copies that are proved before anybody relies on them
 undelete   brings deleted objects back
 listings   listings of many prefixes at once, long ones starting at several names;
            `listing_order` checks that the names come in order
@@ -21,24 +23,14 @@ from __future__ import annotations
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import DIRECTORY_BUCKET, ObjectStore, StoreOptions
-from spark_core.storage.contract import DeleteOutcome as DeleteOutcome
-from spark_core.storage.contract import WrittenFile as WrittenFile
+from spark_core.storage.contract import ObjectStore
 from spark_core.storage.objects import ObjectInfo as ObjectInfo
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import DeleteOutcome as DeleteOutcome
+from spark_core.storage.s3_bucket_names import is_directory_bucket as is_directory_bucket
+from spark_core.storage.unchanging_files import WrittenFile as WrittenFile
 
 __all__ = ["ObjectStore", "StoreOptions", "open_store"]
-
-
-def is_directory_bucket(namespace: Namespace) -> bool:
-    """Say whether a namespace lies in a directory bucket of S3, which its name alone tells.
-
-    Examples:
-        >>> is_directory_bucket(Namespace.parse("s3://lake--use1-az4--x-s3/repo"))
-        True
-        >>> is_directory_bucket(Namespace.parse("s3://lake/repo--x-s3"))
-        False
-    """
-    return namespace.scheme == "s3" and namespace.bucket.endswith(DIRECTORY_BUCKET)
 
 
 def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:

@@ -7,182 +7,33 @@ into an empty answer: it raises for what it cannot name or cannot read to the en
 
 from __future__ import annotations
 
-import io
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
 from spark_core.addresses.collectable import FOLDED_SEGMENT_PATTERN, NOT_NAMEABLE
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import AddressError, IncompleteReadError, NotFoundError
-from spark_core.schemas import OBJECT_LISTING
-from spark_core.storage import parquet
+from spark_core.errors import AddressError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
-from spark_core.storage.copies import copied
-from spark_core.storage.objects import Description, ObjectInfo
+from spark_core.storage.copies import CopyingStore
+from spark_core.storage.listing_rows import ListedPage
+from spark_core.storage.objects import ObjectInfo
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import DeleteOutcome, Outcomes, Pace, unpaced
 from spark_core.storage.small_files import SmallFiles
+from spark_core.storage.unchanging_files import UnchangingFiles
 from spark_core.storage.undelete import BringBack, Lost
 
-# Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
-LISTING_BATCH_ROWS = 10_000
-# How the name of every directory bucket of S3 ends (user guide, "Directory bucket naming rules").
-DIRECTORY_BUCKET = "--x-s3"
-
-Outcome = Literal["deleted", "already_gone", "refused", "failed"]
-Carry = Literal["never", "auto", "always"]
 # Inside the stores `list` is a method.
 Names: TypeAlias = list[str]
 
 
-@dataclass(frozen=True)
-class StoreOptions:
-    """How this machine reaches the stores; credentials never show in `repr`.
-
-    Attributes:
-        local_path: Where this machine sees the server's local blockstore, the root of all
-            `local://` namespaces.
-        s3_endpoint: URL of an S3-compatible store; None means AWS, or what the AWS environment and
-            configuration files say.
-        s3_own_endpoint_only: Whether to ignore the endpoints of the AWS environment and
-            configuration files. Another machine's may differ from those of the machine these
-            options come from.
-        s3_region: Region of the bucket; found by asking the bucket when None.
-        s3_access_key_id: Explicit credentials; without them the usual AWS chain is used
-            (environment, profile, instance role).
-        s3_secret_access_key: Belongs to the key id.
-        s3_session_token: Belongs to temporary credentials.
-        s3_profile: Profile of the AWS configuration files.
-        s3_path_style: Whether the bucket stands in the path of the URL rather than in the host.
-        s3_role_arn: Role to assume with those credentials.
-        s3_sts_endpoint: URL of the token service that knows the role; None means AWS's, or what the
-            AWS environment says.
-        azure_endpoint: URL of an account that is reached elsewhere than its namespaces say, such as
-            an emulator's `http://127.0.0.1:10000/ACCOUNT`.
-        azure_account_key: Explicit credentials; without any of these the usual Azure chain is used
-            (environment, workload or managed identity, `az login`).
-        azure_sas_token: A shared access signature instead.
-        azure_tenant_id: Tenant of a service principal, used instead.
-        azure_client_id: Id of the service principal; alone, it names the managed identity to use.
-        azure_client_secret: Secret of the service principal.
-        gcs_endpoint: URL of a GCS emulator or private endpoint; None means Google's.
-        gcs_service_account_file: Key file of a service account; without it the usual Google chain
-            is used.
-        gcs_service_account_key: Content of such a file; it reaches machines that do not have the
-            file.
-        carry_credentials: Which of this machine's own credentials go along when a store is sent to
-            another machine: none; all but the identities that a machine has by itself (roles,
-            managed identity, metadata server) and renews; or all.
-        allow_http: Whether an endpoint without TLS is accepted.
-        connect_timeout: Limit of one connection attempt.
-        read_timeout: Limit of one request, its body included.
-        max_retries: How often a request that failed for a passing reason is sent again.
-        retry_timeout: Time after which a request is not sent again.
-
-    Examples:
-        >>> options = StoreOptions(s3_access_key_id="key", s3_secret_access_key="secret-key")
-        >>> "secret-key" in repr(options)
-        False
-    """
-
-    local_path: str | None = None
-    s3_endpoint: str | None = None
-    s3_own_endpoint_only: bool = False
-    s3_region: str | None = None
-    s3_access_key_id: str | None = field(default=None, repr=False)
-    s3_secret_access_key: str | None = field(default=None, repr=False)
-    s3_session_token: str | None = field(default=None, repr=False)
-    s3_profile: str | None = None
-    s3_path_style: bool = True
-    s3_role_arn: str | None = None
-    s3_sts_endpoint: str | None = None
-    azure_endpoint: str | None = None
-    azure_account_key: str | None = field(default=None, repr=False)
-    azure_sas_token: str | None = field(default=None, repr=False)
-    azure_tenant_id: str | None = None
-    azure_client_id: str | None = None
-    azure_client_secret: str | None = field(default=None, repr=False)
-    gcs_endpoint: str | None = None
-    gcs_service_account_file: str | None = None
-    gcs_service_account_key: str | None = field(default=None, repr=False)
-    carry_credentials: Carry = "never"
-    allow_http: bool = False
-    connect_timeout: timedelta = timedelta(seconds=10)
-    read_timeout: timedelta = timedelta(minutes=2)
-    max_retries: int = 8
-    retry_timeout: timedelta = timedelta(minutes=3)
-
-
-@dataclass(frozen=True)
-class WrittenFile:
-    """A Parquet file that was written.
-
-    Attributes:
-        key: Relative to the namespace.
-        rows: Number of rows in it.
-        size_bytes: Length of the file.
-        sha256: Of the bytes that were sent, in hex.
-    """
-
-    key: str
-    rows: int
-    size_bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class DeleteOutcome:
-    """What happened to one key of a deletion.
-
-    Attributes:
-        key: As it was given.
-        outcome: What the store answered. `deleted`; `already_gone` if the store tells that apart;
-            `refused` if the deletion is not allowed (a permission, a lock, expired credentials), or
-            if lakegc did not ask because the key cannot be named safely; `failed` if the store
-            could not or did not confirm, also when asked again.
-        error: The reason, for `refused` and `failed`.
-    """
-
-    key: str
-    outcome: Outcome
-    error: str | None = None
-
-
-Outcomes: TypeAlias = list[DeleteOutcome]
-
-
-@dataclass(frozen=True)
-class ListedPage:
-    """One answer to a listing.
-
-    Attributes:
-        rows: Columns of `schemas.OBJECT_LISTING`; there may be none.
-        is_last: Whether nothing comes after them.
-    """
-
-    rows: pa.RecordBatch
-    is_last: bool
-
-
-class Pace:
-    """What a store asks before each request of a deletion; here, one that never waits."""
-
-    def __call__(self) -> None:
-        """Wait until the request may be sent; an error of it ends the deletion."""
-
-    def busy(self, keys: int | None = None) -> None:
-        """Learn that the store could not take some keys of the last request; None: all of them."""
-
-
-unpaced = Pace()
-
-
-class ObjectStore(ABC):
+class ObjectStore(UnchangingFiles, CopyingStore):
     """An object store rooted at a storage namespace.
 
     Every method that takes a key raises AddressError if it is no key (see `checked_key`),
@@ -318,10 +169,6 @@ class ObjectStore(ABC):
         return True
 
     @abstractmethod
-    def read(self, key: str) -> bytes:
-        """Read a whole object."""
-
-    @abstractmethod
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`.
 
@@ -352,40 +199,6 @@ class ObjectStore(ABC):
             ObjectExistsError: If it exists. A request that the client sent twice, because the first
                 answer was lost, ends so too: read the object to see whose it is.
         """
-
-    @abstractmethod
-    def describe(self, key: str) -> Description:
-        """Describe one object with what is needed to compare and recognize it."""
-
-    @abstractmethod
-    def transfer(self, source: Description, target: str) -> None:
-        """Let the store copy an object to a free key, without a proof; `copy` gives one.
-
-        Args:
-            source: The object as seen. A store that can be given this condition copies only that.
-            target: A free key. A store that can be given this condition overwrites nothing there.
-
-        Raises:
-            ObjectExistsError: If there is an object at the target.
-            TransientError: Also if the source was written again.
-        """
-
-    def copy(self, source: str, target: str) -> Description:
-        """Copy an object inside the store, and prove that the copy has the same content.
-
-        Args:
-            source: Key of an object.
-            target: A free key.
-
-        Returns:
-            The copy.
-
-        Raises:
-            ObjectExistsError: If there is an object at the target; it is left as it is.
-            TransientError: Also if the source changed meanwhile, or the copy is not equal to the
-                source; an unequal copy is deleted.
-        """
-        return copied(self, source, target)
 
     @abstractmethod
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
@@ -437,86 +250,6 @@ class ObjectStore(ABC):
             "moves objects aside instead."
         )
 
-    @abstractmethod
-    def open_sink(self, key: str) -> AbstractContextManager[BinaryIO]:
-        """Open an object for writing in one pass; it appears whole, if the block ends well."""
-
-    @abstractmethod
-    def open_source(self, key: str) -> AbstractContextManager[BinaryIO]:
-        """Open an object for reading with seeks, without holding a large one in memory."""
-
-    def write_parquet(
-        self, key: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema
-    ) -> WrittenFile:
-        """Write batches as one Parquet file (zstd), one row group in memory at a time.
-
-        Args:
-            key: Where; replaced when it exists.
-            batches: Each with exactly the columns of `schema`.
-            schema: Columns of the file; written even when there are no batches.
-
-        Returns:
-            What was written, with the sha256 of the bytes sent.
-        """
-        with self.open_sink(key) as sink:
-            rows, size_bytes, sha256, data = parquet.write(sink, batches, schema)
-        if data is not None:
-            self.small_files.keep(key, data)
-        return WrittenFile(key, rows, size_bytes, sha256)
-
-    def read_unchanging(self, key: str, *, again: bool = False) -> bytes:
-        """Read a file that nobody changes under its name; a small one once while a run is marked.
-
-        The caller compares the bytes with a hash that was stored elsewhere.
-
-        Args:
-            key: A name that no other file ever gets.
-            again: It will be read again soon, so a larger one is remembered, too.
-        """
-        data = self.small_files.get(key)
-        if data is None:
-            data = self.read(key)
-            self.small_files.keep(key, data, again=again)
-        return data
-
-    def read_parquet(self, key: str) -> Iterator[pa.RecordBatch]:
-        """Read a Parquet file in batches.
-
-        Args:
-            key: Which file.
-
-        Yields:
-            Batches of at most `parquet.BATCH_ROWS` rows.
-
-        Raises:
-            CorruptTableError: If it is no sound Parquet file.
-        """
-        with self._unchanging(key) as source:
-            yield from parquet.read(source, f"{self.root}{key}")
-
-    def parquet_footer(self, key: str) -> tuple[pa.Schema, int]:
-        """Read the columns of a Parquet file, and the number of its rows, from its end.
-
-        Raises:
-            CorruptTableError: If it is no sound Parquet file.
-        """
-        with self._unchanging(key) as source:
-            return parquet.footer(source, f"{self.root}{key}")
-
-    @contextmanager
-    def _unchanging(self, key: str) -> Iterator[BinaryIO]:
-        """Open a Parquet file, whose name no other file ever gets; see `read_unchanging`."""
-        data = self.small_files.get(key)
-        if data is not None:
-            yield io.BytesIO(data)
-            return
-        with self.open_source(key) as source:
-            if self.small_files.takes(source.seek(0, io.SEEK_END)):
-                source.seek(0)
-                self.small_files.keep(key, source.read())
-            source.seek(0)
-            yield source
-
     def checked_key(self, key: str) -> str:
         """Return the key when it names exactly one object.
 
@@ -552,49 +285,3 @@ class OrderedStore(ObjectStore):
         Raises:
             IncompleteReadError: As `list` does.
         """
-
-
-def as_prefix(prefix: str) -> str:
-    """Return the prefix with a slash at its end, empty for the root."""
-    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
-
-
-def listing_batch(
-    keys: Sequence[str] | pa.Array,
-    sizes: Sequence[int] | pa.Array,
-    modified: pa.Array,
-    checksums: pa.Array | None = None,
-    classes: pa.Array | None = None,
-) -> pa.RecordBatch:
-    """Put columns of a listing together as `schemas.OBJECT_LISTING`.
-
-    Raises:
-        UnicodeEncodeError: If a key cannot be written as UTF-8.
-    """
-    absent = pa.nulls(len(keys), pa.string())
-    return pa.record_batch(
-        [
-            pa.array(keys, pa.string()),
-            pa.array(sizes, pa.int64()),
-            modified,
-            absent if checksums is None else checksums,
-            absent if classes is None else classes,
-        ],
-        OBJECT_LISTING,
-    )
-
-
-def exact_range(data: bytes, store: ObjectStore, key: str, start: int, length: int) -> bytes:
-    """Return the result of a ranged read if it has the length asked for.
-
-    Raises:
-        IncompleteReadError: If it is shorter: a part must never pass for the whole.
-    """
-    if len(data) != length:
-        raise IncompleteReadError(
-            f"{store.root}{key} ends before byte {start + length}: {len(data)} of the {length} "
-            f"bytes from {start} came",
-            "The object was cut off or replaced: compare its size with what refers to it, and run "
-            "again.",
-        )
-    return data

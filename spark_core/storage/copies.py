@@ -28,27 +28,59 @@ class Ask(Protocol):
         """Send it."""
 
 
-class CopyingStore(Protocol):
-    """The part of `ObjectStore` that a proved copy needs."""
+class CopyingStore(ABC):
+    """The part of a store that copies, and what it needs of the rest."""
 
     @property
+    @abstractmethod
     def root(self) -> str:
-        """The root of the namespace."""
+        """Absolute URI of the namespace, to be shown."""
 
+    @abstractmethod
     def exists(self, key: str) -> bool:
         """See `ObjectStore.exists`."""
 
-    def describe(self, key: str) -> Description:
-        """See `ObjectStore.describe`."""
-
-    def transfer(self, source: Description, target: str) -> None:
-        """See `ObjectStore.transfer`."""
-
+    @abstractmethod
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See `ObjectStore.read_range`."""
 
+    @abstractmethod
     def delete(self, keys: Sequence[str]) -> Any:
         """See `ObjectStore.delete`."""
+
+    @abstractmethod
+    def describe(self, key: str) -> Description:
+        """Describe one object with what is needed to compare and recognize it."""
+
+    @abstractmethod
+    def transfer(self, source: Description, target: str) -> None:
+        """Let the store copy an object to a free key, without a proof; `copy` gives one.
+
+        Args:
+            source: The object as seen. A store that can be given this condition copies only that.
+            target: A free key. A store that can be given this condition overwrites nothing there.
+
+        Raises:
+            ObjectExistsError: If there is an object at the target.
+            TransientError: Also if the source was written again.
+        """
+
+    def copy(self, source: str, target: str) -> Description:
+        """Copy an object inside the store, and prove that the copy has the same content.
+
+        Args:
+            source: Key of an object.
+            target: A free key.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ObjectExistsError: If there is an object at the target; it is left as it is.
+            TransientError: Also if the source changed meanwhile, or the copy is not equal to the
+                source; an unequal copy is deleted.
+        """
+        return copied(self, source, target)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,8 @@ from tenacity import retry_if_result
 
 from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
 from spark_core.backoff import Backoff
-from spark_core.storage.contract import (
-    DeleteOutcome,
-    Outcome,
-    Outcomes,
-    Pace,
-    StoreOptions,
-    unpaced,
-)
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import DeleteOutcome, Outcome, Outcomes, Pace, unpaced
 
 # Keys that are deleted one by one share a pace for at most this long.
 _ONE_PACE_SECONDS = 5.0

@@ -26,8 +26,9 @@ from spark_core import schemas
 from spark_core.addresses.xids import LAST_SECOND, first_id, xid_seconds
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.spark.tasks import interleaved
-from spark_core.storage.contract import LISTING_BATCH_ROWS, ListedPage, ObjectStore, OrderedStore
+from spark_core.storage.contract import ObjectStore, OrderedStore
 from spark_core.storage.listing_order import gathered
+from spark_core.storage.listing_rows import LISTING_BATCH_ROWS, ListedPage
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
 

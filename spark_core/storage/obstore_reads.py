@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from obstore.exceptions import BaseError
 
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.options import StoreOptions
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

@@ -18,7 +18,8 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.storage.contract import DeleteOutcome, ObjectStore
+from spark_core.storage.contract import ObjectStore
+from spark_core.storage.outcomes import DeleteOutcome
 
 # How stores report that they refuse the requester, whatever its permissions.
 _UNKNOWN = re.compile(r"\b401\b|Expired|Invalid|Signature|Unauthenticated|Authentication")

@@ -22,25 +22,17 @@ from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, IncompleteReadError, SettingsError
 from spark_core.schemas import OBJECT_LISTING
-from spark_core.storage.contract import (
-    LISTING_BATCH_ROWS,
-    ListedPage,
-    Names,
-    ObjectStore,
-    OrderedStore,
-    Outcomes,
-    Pace,
-    StoreOptions,
-    as_prefix,
-    exact_range,
-    unpaced,
-)
+from spark_core.storage.contract import Names, ObjectStore, OrderedStore
 from spark_core.storage.copies import Copies
 from spark_core.storage.deletion import KeyAnswer, delete_in_batches, unsafe_name
 from spark_core.storage.failures import ClientWords, Explanation
 from spark_core.storage.listing_order import InOrder, behind, gathered
 from spark_core.storage.listing_pages import Listed, Page
+from spark_core.storage.listing_rows import LISTING_BATCH_ROWS, ListedPage, as_prefix
 from spark_core.storage.objects import Description
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import Outcomes, Pace, unpaced
+from spark_core.storage.ranged_reads import exact_range
 
 T = TypeVar("T")
 Clients = TypeVar("Clients")
@@ -241,7 +233,9 @@ class RemoteStore(ObjectStore, Generic[Clients]):
                     return b""
                 raise
 
-        return exact_range(self._ask_about("read", "read", key, part), self, key, start, length)
+        return exact_range(
+            self._ask_about("read", "read", key, part), self.root, key, start, length
+        )
 
     @contextmanager
     def open_source(self, key: str) -> Iterator[BinaryIO]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from spark_core.storage.contract import Pace
+from spark_core.storage.outcomes import Pace
 
 _current: ContextVar[Pace | None] = ContextVar("lakegc_pace", default=None)
 

@@ -29,7 +29,7 @@ from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
 from spark_core.spark.session import runs_here
 from spark_core.storage import ObjectStore
-from spark_core.storage.contract import Outcomes, Pace
+from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.delete_batches import Dispose, delete

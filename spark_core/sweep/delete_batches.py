@@ -22,7 +22,7 @@ from spark_core.lock.processes import at_work
 from spark_core.records.journal import Journal
 from spark_core.spark.tasks import Attempt, attempt
 from spark_core.storage import ObjectStore
-from spark_core.storage.contract import Outcomes, Pace
+from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
 from spark_core.sweep.pacing import Pacer, Rate, StorePace, shared
 from spark_core.sweep.plan import require_allowed

@@ -28,8 +28,8 @@ from spark_core.records.figures import DeletionFigures, QuarantineFigures
 from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 from spark_core.storage import DeleteOutcome, ObjectStore
-from spark_core.storage.contract import Outcomes, Pace, unpaced
 from spark_core.storage.copies import require_unchanged, same_content
+from spark_core.storage.outcomes import Outcomes, Pace, unpaced
 
 # Copies that one task keeps under way. Each is some five small requests.
 _COPIES_AT_ONCE = 8

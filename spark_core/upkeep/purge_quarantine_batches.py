@@ -22,9 +22,9 @@ from spark_core.holds import Holds
 from spark_core.recorded_work import Gate, RecordedTask
 from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
-from spark_core.storage.contract import Pace
 from spark_core.storage.copies import described_same, same_content
 from spark_core.storage.objects import Description
+from spark_core.storage.outcomes import Pace
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.sweep.pacing import Pacer
 

@@ -13,7 +13,7 @@ from spark_core import lakegc_keys
 from spark_core.mark_and_sweep import mark_and_conclude
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
-from spark_core.storage.local import LocalStore
+from spark_core.storage.local import LocalStore, listing
 from tests.support.clean_beside import why_clean
 from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import sweep_only
@@ -110,15 +110,15 @@ def test_only_new_ranges_are_read_and_only_open_slices_are_listed(
 def test_what_is_taken_from_the_index_has_the_class_that_it_was_listed_with(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = LocalStore._batch
+    batch = listing._batch
 
     def in_class(name: str) -> None:
-        def classed(self: LocalStore, *columns: Any) -> pa.RecordBatch:
-            rows = batch(self, *columns)
+        def classed(*columns: Any) -> pa.RecordBatch:
+            rows = batch(*columns)
             names = pa.array([name] * rows.num_rows, pa.string())
             return pa.record_batch([*rows.columns[:-1], names], schema=rows.schema)
 
-        monkeypatch.setattr(LocalStore, "_batch", classed)
+        monkeypatch.setattr(listing, "_batch", classed)
 
     in_class("COLD")
     place.mark(15, optimized=True)

@@ -29,8 +29,8 @@ from spark_core.errors import (
 )
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome
-from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.outcomes import unpaced
 from spark_core.storage.s3.store import S3Store
 from tests.support.killing import Killed
 

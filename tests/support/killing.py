@@ -2,8 +2,8 @@
 effect.
 """
 
-from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.outcomes import unpaced
 
 
 class Killed(BaseException):

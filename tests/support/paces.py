@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_core.storage.contract import Pace
+from spark_core.storage.outcomes import Pace
 
 
 class Called(Pace):

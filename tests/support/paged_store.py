@@ -10,7 +10,8 @@ from typing import NoReturn
 import pyarrow as pa
 
 from spark_core.schemas import INSTANT
-from spark_core.storage.contract import ListedPage, OrderedStore, listing_batch
+from spark_core.storage.contract import OrderedStore
+from spark_core.storage.listing_rows import ListedPage, listing_batch
 from tests.support.memory_store import MemoryStore
 
 

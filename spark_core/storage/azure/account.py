@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.options import StoreOptions
 from spark_core.storage.remote import url_of
 
 

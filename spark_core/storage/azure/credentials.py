@@ -13,7 +13,7 @@ from azure.identity import AzureAuthorityHosts, ClientSecretCredential, DefaultA
 
 from spark_core.errors import SettingsError
 from spark_core.storage.azure.account import Account
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.options import StoreOptions
 
 Credential: TypeAlias = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
 

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from spark_core.schemas import INSTANT
 from spark_core.storage.azure.errors import AzureFailure
-from spark_core.storage.contract import listing_batch
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
+from spark_core.storage.listing_rows import listing_batch
 
 # Not from `calendar`, whose names depend on the locale.
 _MONTHS = dict(

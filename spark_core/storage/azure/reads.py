@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spark_core.storage.azure.account import Account
     from spark_core.storage.azure.credentials import Credential
-    from spark_core.storage.contract import StoreOptions
+    from spark_core.storage.options import StoreOptions
 
 _SCOPE = "https://storage.azure.com/.default"
 # A token is used if it is good for so much longer. A request and its repetitions take less.

@@ -34,12 +34,13 @@ from spark_core.storage.azure.errors import (
 )
 from spark_core.storage.azure.listing_pages import FOLDER, batch_answers, page_of, repeats
 from spark_core.storage.azure.undelete import find_deleted
-from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import KeyAnswer, one_by_one
 from spark_core.storage.failures import ClientWords
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import Pace
 from spark_core.storage.remote import RemoteStore
 from spark_core.storage.repeats import paced
 from spark_core.storage.undelete import BringBack, Lost

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.options import StoreOptions
 
 _GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 # The file that `gcloud auth application-default login` writes.

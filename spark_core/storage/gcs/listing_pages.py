@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError
 from spark_core.schemas import INSTANT
-from spark_core.storage.contract import listing_batch
 from spark_core.storage.listing_pages import Listed, md5_in_hex
+from spark_core.storage.listing_rows import listing_batch
 from spark_core.storage.objects import ObjectInfo
 
 # `updated` is when content or metadata changed last. The content is never younger than that, so an

@@ -29,7 +29,7 @@ from spark_core.storage.obstore_reads import (
 if TYPE_CHECKING:
     from obstore.store import GCSCredential
 
-    from spark_core.storage.contract import StoreOptions
+    from spark_core.storage.options import StoreOptions
 
 # An instant in the past: obstore then asks before each request, and gets the current token of
 # Google's client.

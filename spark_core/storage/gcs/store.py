@@ -20,7 +20,6 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError
 from spark_core.json_and_toml import read_json
 from spark_core.storage.after_deletion import AfterDeletion
-from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ClientWords
 from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
@@ -49,6 +48,8 @@ from spark_core.storage.gcs.undelete import find_deleted
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import ObjectInfo
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import Pace
 from spark_core.storage.remote import OrderedRemoteStore
 from spark_core.storage.undelete import BringBack, Lost
 

@@ -35,7 +35,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, NotFoundError, SettingsError
 from spark_core.storage import open_store
-from spark_core.storage.contract import ObjectStore, StoreOptions
+from spark_core.storage.contract import ObjectStore
 from spark_core.storage.inventory.manifest import (
     CLASS,
     KEY,
@@ -47,6 +47,7 @@ from spark_core.storage.inventory.manifest import (
     InventoryFile,
     plain,
 )
+from spark_core.storage.options import StoreOptions
 
 ICEBERG = "Iceberg"
 # How long S3 says that a change typically takes to arrive in the table.

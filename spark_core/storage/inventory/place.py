@@ -11,8 +11,9 @@ from pathlib import Path
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, NotFoundError, SettingsError
 from spark_core.storage import open_store
-from spark_core.storage.contract import ObjectStore, StoreOptions
+from spark_core.storage.contract import ObjectStore
 from spark_core.storage.inventory.manifest import OF_AN_INVENTORY, Inventory, read_manifest
+from spark_core.storage.options import StoreOptions
 
 MANIFEST, CHECKSUM = "manifest.json", "manifest.checksum"
 # The folder of one inventory, named after the time when S3 began to look at the bucket.

@@ -19,7 +19,7 @@ from pyarrow import csv, orc
 from spark_core.addresses.collectable import collectable_batch
 from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.schemas import INSTANT
-from spark_core.storage.contract import ObjectStore, listing_batch
+from spark_core.storage.contract import ObjectStore
 from spark_core.storage.inventory.manifest import (
     CLASS,
     KEY,
@@ -33,6 +33,7 @@ from spark_core.storage.inventory.manifest import (
     InventoryFile,
     plain,
 )
+from spark_core.storage.listing_rows import listing_batch
 
 ROWS, PASSED_OVER = "inventory_rows", "inventory_rows_passed_over"
 

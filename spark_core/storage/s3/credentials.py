@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.options import StoreOptions
 
 # botocore's names of the sources from which a machine has an identity by itself.
 _MACHINE_IDENTITIES = frozenset({"iam-role", "container-role", "assume-role-with-web-identity"})

@@ -27,8 +27,8 @@ import numpy as np
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
-from spark_core.storage.contract import listing_batch
 from spark_core.storage.listing_pages import Listed, Page
+from spark_core.storage.listing_rows import listing_batch
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.s3.copies import Bucket
 from spark_core.storage.s3.store import Requests

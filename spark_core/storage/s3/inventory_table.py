@@ -8,7 +8,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_core.errors import NotFoundError, SettingsError, TransientError
-from spark_core.storage.contract import StoreOptions
+from spark_core.storage.options import StoreOptions
 from spark_core.storage.s3.clients import open_session
 
 _TABLE = "inventory"

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.collectable import arrow_pattern
 from spark_core.schemas import INSTANT
-from spark_core.storage.contract import listing_batch
 from spark_core.storage.listing_pages import Listed
+from spark_core.storage.listing_rows import listing_batch
 
 # The key of the page's columns in the client's answer.
 COLUMNS = "LakegcColumns"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from spark_core.storage.contract import DeleteOutcome
+from spark_core.storage.outcomes import DeleteOutcome
 from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, failure_of
 
 # Sends a bulk deletion.

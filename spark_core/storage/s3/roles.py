@@ -18,7 +18,7 @@ from spark_core.storage.s3.errors import S3Failure, failure_of
 
 if TYPE_CHECKING:
     from spark_core.errors import LakegcError
-    from spark_core.storage.contract import StoreOptions
+    from spark_core.storage.options import StoreOptions
 
 # Name of a role's sessions in the provider's audit log.
 SESSION_NAME = "lakegc"

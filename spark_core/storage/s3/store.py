@@ -16,11 +16,12 @@ import obstore
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
-from spark_core.storage.contract import DeleteOutcome, Pace, StoreOptions
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ClientWords, Explanation
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
+from spark_core.storage.options import StoreOptions
+from spark_core.storage.outcomes import DeleteOutcome, Pace
 from spark_core.storage.remote import OrderedRemoteStore, RemoteStore
 from spark_core.storage.s3.clients import (
     S3Clients,

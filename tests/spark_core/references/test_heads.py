@@ -21,7 +21,7 @@ from spark_core.references.heads import Head, Heads, heads_of
 from spark_core.run import RunOptions
 from spark_core.schemas import INSTANT
 from spark_core.storage import ObjectInfo
-from spark_core.storage.contract import listing_batch
+from spark_core.storage.listing_rows import listing_batch
 from spark_core.upkeep import prune_own_tables
 from tests.support.figures import given, manifest_of
 from tests.support.paged_store import PagedStore

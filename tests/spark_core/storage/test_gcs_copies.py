@@ -14,9 +14,9 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.storage import open_store
-from spark_core.storage.contract import StoreOptions
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.objects import Description
+from spark_core.storage.options import StoreOptions
 from tests.support.gcs_faults import error
 from tests.support.scripted_s3 import Answer, scripted_s3
 

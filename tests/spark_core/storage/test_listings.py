@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_core.addresses.xids import ALPHABET, LAST_SECOND, first_id, xid_seconds
 from spark_core.errors import IncompleteReadError, TransientError
 from spark_core.storage import listings
-from spark_core.storage.contract import ListedPage
+from spark_core.storage.listing_rows import ListedPage
 from spark_core.storage.listings import listed, listed_together
 from tests.support.examples import examples
 from tests.support.memory_store import MemoryStore

@@ -21,7 +21,9 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.storage import DeleteOutcome, StoreOptions, contract, deletion, local, open_store
+from spark_core.storage import DeleteOutcome, StoreOptions, deletion, listing_rows, open_store
+from spark_core.storage.local import listing
+from spark_core.storage.local import store as local
 from tests.support import golden
 from tests.support.fault_proxy import Once
 from tests.support.store_conformance import (
@@ -391,7 +393,7 @@ def test_a_write_that_cannot_be_published_leaves_nothing_behind(store, outside, 
 
 
 def test_a_listing_streams_whatever_the_number_of_files(store, outside, monkeypatch):
-    monkeypatch.setattr(local, "LISTING_BATCH_ROWS", 500)
+    monkeypatch.setattr(listing, "LISTING_BATCH_ROWS", 500)
 
     def peak(files: int) -> int:
         directory = outside.path / "data" / f"s{files}"
@@ -412,7 +414,7 @@ def test_a_listing_streams_whatever_the_number_of_files(store, outside, monkeypa
 
 
 def test_batches_of_a_listing_are_of_the_promised_size():
-    assert contract.LISTING_BATCH_ROWS == 10_000
+    assert listing_rows.LISTING_BATCH_ROWS == 10_000
 
 
 def test_a_store_works_in_a_forked_process(store):

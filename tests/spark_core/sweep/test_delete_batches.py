@@ -17,8 +17,8 @@ from spark_core import schemas
 from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError, LeaseLostError, UnsafePlanError
 from spark_core.records.journal import Journal
-from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.outcomes import DeleteOutcome, unpaced
 from spark_core.sweep import delete_batches, recheck
 from spark_core.sweep.deadline import Clocks, Deadline
 from spark_core.sweep.delete_batches import DeletionOrders, run_task

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from spark_core import schemas
 from spark_core.errors import NotFoundError, TransientError
-from spark_core.storage.contract import ListedPage, OrderedStore, listing_batch
+from spark_core.storage.contract import OrderedStore
 from spark_core.storage.listing_order import behind
+from spark_core.storage.listing_rows import ListedPage, listing_batch
 from spark_core.storage.objects import ObjectInfo
 from spark_core.sweep import recheck
 from spark_core.sweep.recheck import Examiner, SeenState

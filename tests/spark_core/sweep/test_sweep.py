@@ -20,8 +20,8 @@ from spark_core.errors import (
 from spark_core.model import Branch
 from spark_core.records import tables
 from spark_core.storage import DeleteOutcome
-from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.outcomes import unpaced
 from spark_core.sweep import references_now, rounds
 from spark_core.sweep.outcomes import measure
 from tests.support.looks import looked

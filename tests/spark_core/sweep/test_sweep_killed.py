@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.records.journal import ROWS, Journal
-from spark_core.storage.contract import DeleteOutcome, unpaced
+from spark_core.storage.outcomes import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import DeletionOrders, run_task

@@ -33,8 +33,8 @@ from spark_core.records import journal, tables
 from spark_core.records.writing import parts_of
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
-from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.outcomes import unpaced
 from spark_core.sweep import outcomes, references_now, rounds
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
