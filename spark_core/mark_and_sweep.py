@@ -14,12 +14,12 @@ from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedEr
 from spark_core.events import Event, OnEvent
 from spark_core.handover import reference_mark
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
-from spark_core.policies import expirations as policies
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
+from spark_core.references.policies import expirations as policies
 from spark_core.report import Report
 from spark_core.run import Run
 

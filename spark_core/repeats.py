@@ -15,11 +15,11 @@ from spark_core.checks import CheckResult, confirming, sweepable, verdict
 from spark_core.errors import ClosedPartitionError, VerdictError
 from spark_core.lakegc_keys import verdict_key
 from spark_core.mark_and_sweep import Concluded
-from spark_core.policies import expirations
 from spark_core.records import journal
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import DELETION_REPORT, TableSpec
 from spark_core.records.writing import Draft
+from spark_core.references.policies import expirations
 from spark_core.run import Run
 from spark_core.sweep.plan import require_unfinished
 

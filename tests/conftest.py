@@ -73,7 +73,7 @@ LONGEST = (
     "search/test_policy_histories.py",
     "storage/test_s3_failures.py",
     "storage/test_gcs_store.py",
-    "branches/test_deletion.py",
+    "stale/test_deletion.py",
     "sweep/test_sweep_resumed.py",
     "demo/test_tour.py",
     "graveler/test_jit.py",

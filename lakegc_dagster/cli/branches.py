@@ -27,9 +27,9 @@ from spark_core.errors import FAILED
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from spark_core.branches.stale.deletion import BranchOutcome
+    from spark_core.branches.stale.marked import BranchMark
     from spark_core.model import RunKey
-    from spark_core.policies.branches.deletion import BranchOutcome
-    from spark_core.policies.branches.marked import BranchMark
     from spark_core.run import Run
 
 _repository = click.argument("repository", type=RepositoryType())
@@ -70,7 +70,7 @@ def branches_mark(config: Path | None, repository: str) -> int:
       lakegc retention branches mark my-repo
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.policies.branches import marked
+        from spark_core.branches.stale import marked
 
         run = open_now(config, stack, repository)
         made = marked.mark(run, who=who())
@@ -103,7 +103,7 @@ def branches_confirm(
       lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.policies.branches import marked
+        from spark_core.branches.stale import marked
 
         run = open_now(config, stack, repository)
         confirmed = marked.confirm(run, key, who=who(), only=only)
@@ -130,7 +130,7 @@ def branches_delete(config: Path | None, repository: str, key: RunKey) -> int:
       lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.policies.branches import deletion
+        from spark_core.branches.stale import deletion
 
         run = open_now(config, stack, repository)
         code = _show_outcomes(run, key, deletion.delete(run, key, who=who()))
@@ -154,7 +154,7 @@ def branches_restore(
       lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.policies.branches import deletion
+        from spark_core.branches.stale import deletion
 
         run = open_now(config, stack, repository)
         return _show_outcomes(run, key, deletion.undo(run, key, who=who(), only=only))
@@ -195,7 +195,7 @@ def _show_mark(run: Run, made: BranchMark) -> None:
 
 def _show_undoable(run: Run) -> None:
     """Name the deleted branches of earlier marks that can be restored."""
-    from spark_core.policies.branches import marked
+    from spark_core.branches.stale import marked
 
     steps = marked.steps(run.store).values()
     found = [step for each in steps if (step := marked.may_come_back(each)) is not None]
@@ -209,8 +209,8 @@ def _show_undoable(run: Run) -> None:
 
 def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int:
     from lakegc_dagster import console
+    from spark_core.branches.stale.deletion import OPEN
     from spark_core.plain_text import visible
-    from spark_core.policies.branches.deletion import OPEN
 
     rows = [
         (
@@ -238,7 +238,7 @@ def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int
 
 
 def _end_holds(run: Run) -> list[str]:
-    from spark_core.policies.branches import deletion
+    from spark_core.branches.stale import deletion
 
     ended = deletion.end_holds(run)
     for hold in ended:

@@ -48,7 +48,7 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
     from spark_core.checks import confirming
-    from spark_core.policies import confirmed as policies
+    from spark_core.references.policies import confirmed as policies
 
     shown = console.console()
     with ExitStack() as stack:

@@ -112,7 +112,7 @@ def _write_policy(run: Run, under: UnderPrefix, prefix: str, target: Path) -> No
     from lakegc_dagster import console
     from lakegc_dagster.whole_file import require_place, write_file
     from spark_core.certificate import erasure
-    from spark_core.policies import versions
+    from spark_core.references.policies import versions
 
     branches = sorted({name for once in under.objects.values() for name in once.branches})
     version = versions.newest(run)

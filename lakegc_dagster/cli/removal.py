@@ -19,9 +19,9 @@ from lakegc_dagster.cli.holds import open_now
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
+    from spark_core.branches.removal import Named, Removal, Reverted
     from spark_core.model import RunKey
-    from spark_core.policies.removal import Named, Removal, Reverted
-    from spark_core.policies.versions import Version
+    from spark_core.references.policies.versions import Version
 
 _repository = click.argument("repository", type=RepositoryType())
 
@@ -54,7 +54,7 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
       lakegc retention remove my-repo
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     with ExitStack() as stack:
-        from spark_core.policies import removal
+        from spark_core.branches import removal
 
         run = open_now(config, stack, repository)
         done = removal.remove(run, who=who(), dry_run=dry_run)
@@ -98,8 +98,8 @@ def retention_restore(
       lakegc retention restore my-repo 2026-11-20T02-00-00Z --what-is-there
     """  # noqa: D301 - as above
     with ExitStack() as stack:
+        from spark_core.branches import removal
         from spark_core.lock import lease
-        from spark_core.policies import removal
 
         run = open_now(config, stack, repository)
         if what_is_there:
@@ -138,7 +138,8 @@ def retention_confirm(config: Path | None, repository: str, digest: str, *, rese
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core.policies import confirmed, removal
+        from spark_core.branches import removal
+        from spark_core.references.policies import confirmed
 
         run = open_now(config, stack, repository)
         version = removal.newest(run)

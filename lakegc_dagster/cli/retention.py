@@ -27,9 +27,9 @@ from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
-    from spark_core.policies.document import Policy
-    from spark_core.policies.lifecycle import Lifecycle
-    from spark_core.policies.versions import Version
+    from spark_core.references.policies.document import Policy
+    from spark_core.references.policies.lifecycle import Lifecycle
+    from spark_core.references.policies.versions import Version
     from spark_core.run import Run
 
 _EFFECTS = {
@@ -94,7 +94,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
       lakegc retention set my-repo --policy-file retention.yml
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.policies import document, versions
+        from spark_core.references.policies import document, versions
 
         effect = read_settings(config, stack).repository(repository).policy_effect
         policy = document.parse(file.read_bytes(), name=str(file), policy_effect=effect)
@@ -130,7 +130,7 @@ def retention_get(config: Path | None, repository: str, *, as_json: bool) -> int
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core.policies import versions
+        from spark_core.references.policies import versions
 
         version = versions.newest(open_now(config, stack, repository))
         policy = None if version is None else version.policy
@@ -159,7 +159,7 @@ def retention_delete(config: Path | None, repository: str) -> int:
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core.policies import versions
+        from spark_core.references.policies import versions
 
         version = versions.put(open_now(config, stack, repository), None, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
@@ -185,7 +185,7 @@ def retention_history(config: Path | None, repository: str, *, as_json: bool) ->
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core.policies import versions
+        from spark_core.references.policies import versions
 
         found = versions.history(open_now(config, stack, repository).store)
         if as_json:
@@ -235,7 +235,8 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster.stored_runs import open_chosen
-        from spark_core.policies import document, removal, what_if
+        from spark_core.branches import removal
+        from spark_core.references.policies import document, what_if
 
         settings = read_settings(config, stack)
         effect = settings.repository(repository).policy_effect
@@ -253,8 +254,8 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
 def show_named(run: Run) -> None:
     """Show what the policy named in a run; nothing where it did not look at one."""
     from spark_core.errors import ChainError
-    from spark_core.policies import versions
     from spark_core.records import tables
+    from spark_core.references.policies import versions
 
     try:
         facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
@@ -272,8 +273,8 @@ def show_named(run: Run) -> None:
 def _show_unread(run: Run) -> None:
     """Say why a run looked at no policy, if there is one that cannot be read."""
     from lakegc_dagster import console
-    from spark_core.policies import versions
-    from spark_core.policies.expirations import UNREADABLE
+    from spark_core.references.policies import versions
+    from spark_core.references.policies.expirations import UNREADABLE
 
     if run.options.policies == "off":
         return
@@ -368,7 +369,7 @@ def retention_schema() -> None:
     Example:
       lakegc retention schema > retention.schema.json
     """  # noqa: D301 - as above
-    from spark_core.policies.schema import schema_text
+    from spark_core.references.policies.schema import schema_text
 
     click.echo(schema_text(), nl=False)
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from lakegc_dagster import console
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.stored_runs import open_stored
+from spark_core.branches import removal
+from spark_core.branches.stale import deletion, marked
 from spark_core.model import RunKey
-from spark_core.policies import removal
-from spark_core.policies.branches import deletion, marked
 from spark_core.run import Run
 from spark_core.settings import Settings
 

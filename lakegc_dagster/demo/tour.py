@@ -35,10 +35,10 @@ from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.plain_text import bytes_text
-from spark_core.policies import document, versions
-from spark_core.policies.confirmed import CHECK, confirm_marked
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
+from spark_core.references.policies import document, versions
+from spark_core.references.policies.confirmed import CHECK, confirm_marked
 from spark_core.report import Report
 from spark_core.run import Run
 from spark_core.settings import Settings, load_settings

@@ -14,8 +14,8 @@ from lakegc_dagster.sandbox.errors import aborted, not_found, protected, read_on
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, State
 from lakegc_dagster.sandbox.trees import Trees
 from lakegc_dagster.sandbox.xids import IdSource
+from spark_core.branches.stale.server_patterns import protects
 from spark_core.graveler import CommitRecord
-from spark_core.policies.branches.server_patterns import protects
 
 COMMITTER = "sandbox"
 # How long an upload may wait for its reference, and a signed address can be linked.

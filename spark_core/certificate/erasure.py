@@ -14,7 +14,7 @@ from typing import Any, Literal
 from spark_core.certificate.under_prefix import UnderPrefix
 from spark_core.model import RetentionRules
 from spark_core.plain_text import counted
-from spark_core.policies.document import REMOVE, UNCOMMITTED, Period, Policy, Rule
+from spark_core.references.policies.document import REMOVE, UNCOMMITTED, Period, Policy, Rule
 from spark_core.run import RunOptions
 
 # The youngest entry that a removal rule takes.

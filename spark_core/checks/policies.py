@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_core.checks.result import CheckResult, setting
-from spark_core.policies.confirmed import CHECK
-from spark_core.policies.waiting import above_limit, shares_of
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
+from spark_core.references.policies.confirmed import CHECK
+from spark_core.references.policies.waiting import above_limit, shares_of
 from spark_core.run import Run
 
 _TABLE = tables.POLICY_EXPIRATIONS.name

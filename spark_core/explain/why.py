@@ -20,11 +20,11 @@ from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import rule_in_words
 from spark_core.plain_text import span_text
-from spark_core.policies.document import UNCOMMITTED
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal
 from spark_core.references.expired_entries import UNREADABLE
+from spark_core.references.policies.document import UNCOMMITTED
 from spark_core.report.undo import undo_words
 from spark_core.run import Run
 

@@ -30,11 +30,6 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, are_among, hashed, with_address_hash
 from spark_core.errors import IncompleteReadError, UnsafePlanError
 from spark_core.holds import Holds
-from spark_core.policies import staged_names, versions
-from spark_core.policies.confirmed import is_confirmed
-from spark_core.policies.document import Policy
-from spark_core.policies.expirations import UNREADABLE, NamedNow, instant_of, named_now
-from spark_core.policies.staged_names import StagedJudge
 from spark_core.records import tables
 from spark_core.records.figures import (
     ListedFigures,
@@ -47,6 +42,11 @@ from spark_core.records.writing import Receipt, parts_of, summed, write_read
 from spark_core.references import rows_aside
 from spark_core.references.commits import heads_now
 from spark_core.references.heads import Heads
+from spark_core.references.policies import staged_names, versions
+from spark_core.references.policies.confirmed import is_confirmed
+from spark_core.references.policies.document import Policy
+from spark_core.references.policies.expirations import UNREADABLE, NamedNow, instant_of, named_now
+from spark_core.references.policies.staged_names import StagedJudge
 from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
 from spark_core.references.twins import OBJECTS
 from spark_core.references.uncommitted import read_staged

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from spark_core.branches.stale import deletion, marked, server_patterns
 from spark_core.lakefs import BranchRefusedError
 from spark_core.model import RunKey
-from spark_core.policies import versions
-from spark_core.policies.branches import deletion, marked, server_patterns
-from spark_core.policies.document import parse
+from spark_core.references.policies import versions
+from spark_core.references.policies.document import parse
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
 

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 import lakefs_sdk
 import pytest
 
+from spark_core.branches import removal
+from spark_core.branches.stale import deletion, marked
 from spark_core.errors import LakegcError, PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, walk_refs
 from spark_core.lakefs.permissions import Permissions
 from spark_core.model import RetentionRules, RunKey
-from spark_core.policies import confirmed, removal, versions
-from spark_core.policies.branches import deletion, marked
-from spark_core.policies.document import parse
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import parse
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
 from tests.support.live_repository import LiveRepository

@@ -10,11 +10,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from spark_core import holds
+from spark_core.branches import removal
 from spark_core.model import RunKey
-from spark_core.policies import confirmed, removal, versions
-from spark_core.policies.document import parse
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import parse
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
 from tests.support.earlier_runs import store_seen_heads

@@ -2,8 +2,9 @@
 
 import pytest
 
-from spark_core.policies import confirmed, removal, versions
-from spark_core.policies.document import Period, Policy, Rule
+from spark_core.branches import removal
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Period, Policy, Rule
 
 LOGS = Rule("main", "logs/", {"all": Period(days=3)}, effect="remove")
 REFUSING = """\

@@ -10,10 +10,10 @@ from lakegc_dagster.sandbox import gc, objects
 from spark_core import graveler, sweep
 from spark_core.checks.alive import commits_are_known
 from spark_core.errors import CorruptTableError, IncompleteReadError, NotFoundError
-from spark_core.policies import confirmed, versions
-from spark_core.policies.document import Period, Policy, Rule
 from spark_core.records import tables
 from spark_core.references.compacted import compacted_metaranges
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import HidingPlace

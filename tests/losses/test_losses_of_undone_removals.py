@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
-from spark_core.policies.document import Period, Rule
+from spark_core.references.policies.document import Period, Rule
 from spark_core.run import Run
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.removals import BEGIN, DAY, World, rule

@@ -19,10 +19,10 @@ from spark_core import report
 from spark_core.checks import verdict
 from spark_core.explain import explain_each
 from spark_core.fates import Fate
-from spark_core.policies import confirmed, versions
-from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Policy
 from spark_core.report.fates import VANISHED, WORDS, total
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status import status_of

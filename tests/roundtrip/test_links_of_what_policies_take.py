@@ -3,8 +3,8 @@
 import pytest
 
 from spark_core.checks import verdict
-from spark_core.policies import staged_names
 from spark_core.records import tables
+from spark_core.references.policies import staged_names
 from spark_core.sweep import references_now
 from spark_core.sweep.rounds import planned
 from tests.roundtrip.test_policy_sweeps import (

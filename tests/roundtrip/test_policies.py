@@ -6,10 +6,10 @@ import pytest
 
 from spark_core import graveler, holds
 from spark_core.errors import ChainError, IncompleteReadError
-from spark_core.policies import document, expirations, history, versions
-from spark_core.policies.document import Period, Policy, Rule
-from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.records import tables
+from spark_core.references.policies import document, expirations, history, versions
+from spark_core.references.policies.document import Period, Policy, Rule
+from spark_core.references.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.spark import placement
 from tests.support.told_repository import BEGIN, DAY, Told, rule
 
@@ -289,8 +289,8 @@ def test_executors_find_what_the_driver_finds(told, monkeypatch):
     here = told.named(rule("main/logs/", 1))
     assert set(here) == set(logs)
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    monkeypatch.setattr("spark_core.policies.history._COMMITS_OF_A_TASK", 2)
-    monkeypatch.setattr("spark_core.policies.history._RANGES_OF_A_TASK", 2)
+    monkeypatch.setattr("spark_core.references.policies.history._COMMITS_OF_A_TASK", 2)
+    monkeypatch.setattr("spark_core.references.policies.history._RANGES_OF_A_TASK", 2)
     told.at(10)
     assert set(told.named(rule("main/logs/", 1))) == set(logs)
 

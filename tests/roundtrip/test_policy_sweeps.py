@@ -12,10 +12,10 @@ from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, TransientError, VerdictError
 from spark_core.explain.why import explain
 from spark_core.fates import Fate
-from spark_core.policies import confirmed, staged_names, versions
-from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
+from spark_core.references.policies import confirmed, staged_names, versions
+from spark_core.references.policies.document import Policy
 from spark_core.report import summary
 from spark_core.spark import placement
 from spark_core.sweep import quarantine, references_now

@@ -14,9 +14,9 @@ from spark_core import lakegc_keys
 from spark_core.index.choosing import Clean, Index, choose
 from spark_core.lakefs import NoSuchCallError
 from spark_core.model import RunKey
-from spark_core.policies import versions
-from spark_core.policies.document import Policy
 from spark_core.records import tables
+from spark_core.references.policies import versions
+from spark_core.references.policies.document import Policy
 from spark_core.run import Run
 from spark_core.spark import placement
 from tests.support import index_files

@@ -2,11 +2,11 @@
 
 import pytest
 
-from spark_core.policies import confirmed, versions
-from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.references import policy_rows
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Policy
 from tests.roundtrip.test_policy_sweeps import (
     UPLOADS,
     kept,

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
+from spark_core.branches.stale import deletion, marked
 from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import RunKey
-from spark_core.policies import versions
-from spark_core.policies.branches import deletion, marked
-from spark_core.policies.document import parse
+from spark_core.references.policies import versions
+from spark_core.references.policies.document import parse
 from spark_core.run import Environment, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock

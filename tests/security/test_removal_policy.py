@@ -3,10 +3,10 @@
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
+from spark_core.branches import removal
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import RunKey
-from spark_core.policies import removal
 from spark_core.run import Environment, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock

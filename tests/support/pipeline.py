@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from spark_core import mark, sweep
 from spark_core.checks import CheckResult, verdict
-from spark_core.policies import expirations as policies
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
+from spark_core.references.policies import expirations as policies
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 from tests.support.stored_rows import rows_of

@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Any
 
 from spark_core import holds
-from spark_core.policies import confirmed, versions
-from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Policy
 from spark_core.run import Run
 from spark_core.sweep.plan import undone
 from tests.support.fault_world import MARKED, NOW, FaultWorld, sweep_command

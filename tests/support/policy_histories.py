@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from spark_core.model import Branch, Commit, Refs
-from spark_core.policies.due import AT_HEAD, KEPT, RETAINED, Entry, Judge
-from spark_core.policies.history import CommitTables, compare, merged
-from spark_core.policies.names import Graph, lines, micros
-from spark_core.policies.sightings import Sighting, gone_since
+from spark_core.references.policies.due import AT_HEAD, KEPT, RETAINED, Entry, Judge
+from spark_core.references.policies.history import CommitTables, compare, merged
+from spark_core.references.policies.names import Graph, lines, micros
+from spark_core.references.policies.sightings import Sighting, gone_since
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -21,10 +21,10 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from spark_core import lakegc_keys
 from spark_core.errors import NotFoundError, VerdictError
-from spark_core.policies import confirmed, versions
-from spark_core.policies.document import Period, Policy, Rule
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.run import Run
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore

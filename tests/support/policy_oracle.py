@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_core.policies.document import Policy, Rule
+from spark_core.references.policies.document import Policy, Rule
 from tests.support.live_repository import short
 from tests.support.sandbox_repository import SandboxRepository
 from tests.support.search_oracle import Held
@@ -193,10 +193,10 @@ class Names:
         Without the operator's word these are the branches on which it was made, if it is still on
         the main line of that one alone.
 
-        The documented limit of the second case (`spark_core/policies/names.py`) is allowed, and no
-        more: a branch was reset, or made anew, onto a commit that was made on another one; a run
-        had seen it before at an ancestor of that commit; and no other branch has the commit any
-        more.
+        The documented limit of the second case (`spark_core/references/policies/names.py`) is
+        allowed, and no more: a branch was reset, or made anew, onto a commit that was made on
+        another one; a run had seen it before at an ancestor of that commit; and no other branch has
+        the commit any more.
         """
         vouched = self.vouched(commit)
         if vouched is not None:

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakegc_dagster.sandbox import Sandbox
-from spark_core.policies import confirmed, removal, versions
-from spark_core.policies.document import Period, Policy, Rule
+from spark_core.branches import removal
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.run import Run
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 from tests.support.sandbox_runs import open_sandbox_run

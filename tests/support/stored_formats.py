@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from spark_core import holds, lakegc_keys
+from spark_core.branches.removal import record
+from spark_core.branches.stale import marked
 from spark_core.index import saved
 from spark_core.lock import lease_log
 from spark_core.model import RunKey
-from spark_core.policies import confirmed, versions
-from spark_core.policies.branches import marked
-from spark_core.policies.document import Period, Policy, Rule
-from spark_core.policies.removal import record
 from spark_core.records import confirmation, journal
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.verdict_document import Verdict
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.report import Check, Group, Report, values
 from tests.support.memory_store import MemoryStore
 

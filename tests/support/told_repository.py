@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from spark_core.policies import expirations, versions
-from spark_core.policies.document import Period, Policy, Rule
+from spark_core.references.policies import expirations, versions
+from spark_core.references.policies.document import Period, Policy, Rule
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 from tests.support.sandbox_runs import open_sandbox_run

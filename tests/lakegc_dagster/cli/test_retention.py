@@ -12,8 +12,8 @@ from lakegc_dagster.stored_runs import open_stored
 from spark_core import lakegc_keys
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.model import RunKey
-from spark_core.policies import document, versions
-from spark_core.policies.schema import schema_text
+from spark_core.references.policies import document, versions
+from spark_core.references.policies.schema import schema_text
 from spark_core.settings import load_settings
 from tests.support.command_line import WITH_REPO, settings_in_environment
 

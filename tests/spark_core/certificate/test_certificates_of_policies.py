@@ -11,8 +11,8 @@ from spark_core import holds
 from spark_core.certificate import content, issue, seal_and_signature
 from spark_core.checks import verdict
 from spark_core.errors import VerdictError
-from spark_core.policies import confirmed, versions
-from spark_core.policies.document import Policy
+from spark_core.references.policies import confirmed, versions
+from spark_core.references.policies.document import Policy
 from tests.support.forgeries import forgeries
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run

@@ -5,8 +5,8 @@ import pytest
 
 from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed
 from spark_core.holds import Hold, Holds
-from spark_core.policies.staged_names import TAKEN
 from spark_core.references.held_paths import HELD
+from spark_core.references.policies.staged_names import TAKEN
 from spark_core.sweep.why_kept import KEPT, Kept, KeptRules, why_kept
 from tests.support.written_run import NOW
 

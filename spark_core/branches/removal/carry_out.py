@@ -1,0 +1,407 @@
+"""Carry out one removal rule: delete entries on a branch of its own, commit, compare, merge.
+
+The branch that the rule names changes in one step, the merge. Whatever ends the work before leaves
+it as it was, and the branch of the work is deleted in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from spark_core.branches.removal import look, work_branch
+from spark_core.branches.removal.look import Look, NamedByRule, lots, read_line
+from spark_core.branches.removal.promise import Promise, Removed, Taking, promise
+from spark_core.branches.removal.record import Outcome, Planned, State
+from spark_core.branches.removal.rules import RemovalRule
+from spark_core.branches.removal.staged import StagedLook
+from spark_core.branches.removal.work_branch import AtWork
+from spark_core.errors import (
+    IncompleteReadError,
+    LakegcError,
+    NotFoundError,
+    RefusedError,
+    TransientError,
+    sentences,
+)
+from spark_core.holds import Holds
+from spark_core.lakefs import LoggedCommit, WriteRefusedError
+from spark_core.model import Commit
+from spark_core.run import Run
+
+# What the commits of a removal say of themselves.
+RUN, RULE, UNDOES = "lakegc.run", "lakegc.rule", "lakegc.undoes"
+_FEW = 10
+
+
+class StoppedError(RefusedError):
+    """The work of a rule ends without a merge.
+
+    Attributes:
+        became: What became of the rule.
+    """
+
+    became: State = "failed"
+
+    @classmethod
+    def of(cls, became: State, found: str, next_step: str = "") -> StoppedError:
+        """Make the end of a rule's work."""
+        error = cls(found, next_step)
+        error.became = became
+        return error
+
+
+@dataclass(frozen=True)
+class RemovalOrders:
+    """What the rules of one removal have in common.
+
+    Attributes:
+        run: The run.
+        holds: What people hold.
+        policy_digest: Digest of the policy.
+        taking: By what marks let objects go from now on.
+        changes: Whether anything is changed; else the rules are only looked at.
+        resets: Whether staged entries may be reset.
+    """
+
+    run: Run
+    holds: Holds
+    policy_digest: str
+    taking: Taking
+    changes: bool
+    resets: bool
+
+
+@dataclass
+class RuleWork:
+    """The work of one rule; it grows while it is done.
+
+    Attributes:
+        orders: What the rules of the removal have in common.
+        rule: The rule.
+        planned: Its branches.
+        found: The committed entries that it names.
+        staged: The staged entries that it names.
+        work_commit: The commit with the deletions.
+        merge_id: Id of the merge on the branch.
+        merge: That commit.
+        left: Why the work branch is still there, in sentences; empty if it is not.
+        notes: What else is to be said, in sentences.
+    """
+
+    orders: RemovalOrders
+    rule: RemovalRule
+    planned: Planned
+    found: NamedByRule = field(default_factory=NamedByRule)
+    staged: NamedByRule = field(default_factory=NamedByRule)
+    work_commit: str | None = None
+    merge_id: str | None = None
+    merge: Commit | None = None
+    left: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def carry_out(self) -> Outcome:
+        """Carry out the rule, or look at it; a failure becomes part of the outcome."""
+        state, found = self._tried()
+        promised = self._promised()
+        if promised.until is not None and promised.by:
+            words = (
+                f"From {promised.until:%Y-%m-%d %H:%M} UTC on {promised.by} may take its objects"
+            )
+            self.notes.append(words)
+        return Outcome(
+            run=str(self.orders.run.key),
+            rule=self.rule.number,
+            branch=self.rule.branch,
+            prefix=self.rule.prefix,
+            state=state,
+            found=sentences(found, *self.notes, *self.left),
+            entries=self.found.entries,
+            size_bytes=self.found.size_bytes,
+            reset_entries=self.staged.entries,
+            reset_bytes=self.staged.size_bytes,
+            commit=self.merge_id,
+            work_commit=self.work_commit,
+            ended=self.orders.run.now(),
+            undo_until=promised.until,
+            left=self.planned.work_branch if self.left else None,
+        )
+
+    def _tried(self) -> tuple[State, str]:
+        try:
+            return self._done(), ""
+        except StoppedError as stopped:
+            return stopped.became, stopped.message
+        except WriteRefusedError as refused:
+            became: Mapping[str, State] = {
+                "staged": "staged",
+                "conflict": "conflict",
+                "hook": "hook",
+                "protected": "protected",
+            }
+            return became.get(refused.reason, "failed"), refused.message
+        except LakegcError as error:
+            return "failed", error.message
+
+    def _done(self) -> State:
+        """Do the work; return what became of the rule."""
+        hold = look.hold_on(self.orders.holds, self.rule.branch)
+        if hold is not None:
+            raise StoppedError.of(
+                "held",
+                f"{hold} keeps branch {self.rule.branch} as it is",
+                "Remove the hold (`lakegc hold remove`), or take the rule out of the policy.",
+            )
+        try:
+            line = read_line(self.orders.run, self.rule.branch)
+        except NotFoundError:
+            raise StoppedError.of(
+                "no_branch", f"there is no branch {self.rule.branch}", "Correct the rule."
+            ) from None
+        if self.rule.staged is not None:
+            self._reset()
+        if self.rule.committed is not None:
+            self._remove(line)
+        if not self.found.entries and not self.staged.entries:
+            return "nothing"
+        return "removed" if self.orders.changes else "named"
+
+    def _reset(self) -> None:
+        resets = self.orders.changes and self.orders.resets
+        found = self.staged if resets or not self.orders.changes else NamedByRule()
+        StagedLook(self.orders.run, self.rule, self.orders.holds, found).go(resets=resets)
+        if found is not self.staged and found.entries:
+            self.notes.append(
+                f"{found.entries:,} staged entries were not reset: they cannot come back, and "
+                f"nobody confirmed that (`lakegc retention confirm {self._repository_id} "
+                f"{self.orders.policy_digest[:12]} --resets`)."
+            )
+
+    @property
+    def _repository_id(self) -> str:
+        return self.orders.run.repository.id
+
+    def _remove(self, line: tuple[Commit, ...]) -> None:
+        """Remove the entries that the rule names at the head of a branch."""
+        run = self.orders.run
+        looked = Look(run, self.rule, line, self.orders.holds, self.found)
+        if not self.orders.changes:
+            for _ in looked.due():
+                pass
+            staged = self._staged() if self.found.entries else None
+            if staged is not None:
+                self.notes.append(f"{_dirty(self.rule.branch, staged)}.")
+            return
+        staged = self._staged()
+        if staged is not None:
+            raise StoppedError.of(
+                "staged",
+                _dirty(self.rule.branch, staged),
+                "Commit or reset it; the next removal tries again.",
+            )
+        head, name = line[0].id, self.planned.work_branch
+        due = looked.due()
+        first = next(due, None)
+        if first is None:
+            return
+        with work_branch.at_work(run, self.rule.number, name, head, self.left) as work:
+            for lot in chain([first], due):
+                paths = [entry.path for entry in lot]
+                run.server.writes.delete_entries(run.repository.id, name, paths)
+            self._merge(work, head)
+
+    def _staged(self) -> str | None:
+        """Return a path at which something is staged on the branch, which then takes no merge."""
+        run = self.orders.run
+        changes = run.server.diff_branch(run.repository.id, self.rule.branch, first_page=1)
+        return next((path for path, _ in changes), None)
+
+    def _merge(self, work: AtWork, head: str) -> None:
+        """Commit the deletions, compare with the branch as it is now, and merge."""
+        run, rule = self.orders.run, self.rule
+        repository_id, writes = run.repository.id, run.server.writes
+        message = (
+            f"lakegc: remove {self.found.entries:,} entries under {rule.prefix} by policy rule "
+            f"{rule.number} (run {run.key})"
+        )
+        self.work_commit = work.commit(message, self._metadata)
+        try:
+            self._compare(head, self.work_commit)
+        except IncompleteReadError as strange:
+            work.doubt = strange.found
+            raise
+        self._require_on_line(head)
+        try:
+            self.merge_id = writes.merge(
+                repository_id, self.work_commit, rule.branch, message, self._metadata
+            )
+        except TransientError as lost:
+            merge = find_merge(run, rule.branch, head, str(run.key), rule.number)
+            if merge is None:
+                raise StoppedError.of(
+                    "unknown",
+                    f"{lost.found}; the branch shows no such merge yet, which may still come",
+                    f"Look at the branch; `lakegc retention restore` finds it by run {run.key}.",
+                ) from lost
+            self.merge_id, self.merge = merge.id, merge
+        else:
+            self.merge = self._merged(self.merge_id, head)
+
+    @property
+    def _metadata(self) -> dict[str, str]:
+        return {
+            RUN: str(self.orders.run.key),
+            RULE: str(self.rule.number),
+            "lakegc.prefix": self.rule.prefix,
+            "lakegc.policy": self.orders.policy_digest,
+            "lakegc.entries": str(self.found.entries),
+            "lakegc.bytes": str(self.found.size_bytes),
+        }
+
+    def _compare(self, head: str, work_commit: str) -> None:
+        """Make sure that the commit removes only what was found, and that the branch still has it.
+
+        Raises:
+            StoppedError: If entries were written again since.
+            IncompleteReadError: If the commit is not what this process staged.
+        """
+        run, rule = self.orders.run, self.rule
+        removed, changed = 0, list[str]()
+        differences = run.server.diff_commits(run.repository.id, head, work_commit, "")
+        for lot in lots(differences):
+            wrong = [path for path, kind in lot if kind != "removed" or not _is_under(rule, path)]
+            if wrong:
+                raise IncompleteReadError(
+                    f"commit {work_commit} of {rule.words} changes {wrong[0][:200]!r}, which the "
+                    "rule does not name",
+                    "Somebody may have written to its branch: run again.",
+                )
+            removed += len(lot)
+            paths = [path for path, _ in lot]
+            before = look.addresses_of(run, head, paths)
+            now = look.addresses_of(run, rule.branch, paths)
+            # What somebody else removed meanwhile is removed.
+            changed += [path for path in paths if path in now and now[path] != before.get(path)]
+        if removed != self.found.entries:
+            raise IncompleteReadError(
+                f"commit {work_commit} of {rule.words} removes {removed:,} entries, and "
+                f"{self.found.entries:,} were found",
+                "Run again.",
+            )
+        if changed:
+            raise StoppedError.of(
+                "changed",
+                f"{len(changed):,} entries of branch {rule.branch} were written again since they "
+                f"were looked at, for instance {changed[0][:200]!r}",
+                "The next removal looks again.",
+            )
+
+    def _require_on_line(self, head: str) -> None:
+        """Refuse a branch that was reset meanwhile: a merge would bring back what it left."""
+        if not leads_to(self.orders.run, self.rule.branch, head):
+            raise StoppedError.of(
+                "moved", was_moved(self.rule.branch, head), "The next removal looks again."
+            )
+
+    def _merged(self, merge_id: str, head: str) -> Commit:
+        """Return the merge, unless the branch was reset in the last moment."""
+        branch = self.rule.branch
+        merge = merged_above(self.orders.run, branch, merge_id, head)
+        if merge is None:
+            self.merge_id = None
+            raise StoppedError.of(
+                "moved", reverted_at_once(branch, merge_id), "Look at the branch."
+            )
+        return merge
+
+    def _promised(self) -> Promise:
+        """Tell until when the removed entries can come back with their objects."""
+        if self.merge is None:
+            return Promise(None)
+        since = self.merge.creation_date
+        oldest = self.found.oldest or since
+        removed = Removed(self.rule.branch, self.rule.path, since, oldest)
+        return promise(removed, self.orders.taking)
+
+
+def find_merge(run: Run, branch: str, stop_at: str, key: str, rule: int) -> Commit | None:
+    """Find the merge of a removal on a branch by what it says of itself.
+
+    Args:
+        run: The run.
+        branch: Name of the branch.
+        stop_at: The commit at which the branch was when the removal began.
+        key: Run key of the removal.
+        rule: Number of the rule.
+
+    Returns:
+        None if there is none above that commit.
+    """
+    for each in run.server.main_line(run.repository.id, branch, first_page=_FEW):
+        if each.commit.id == stop_at:
+            return None
+        if says(each, key, rule):
+            return each.commit
+    return None
+
+
+def says(logged: LoggedCommit, key: str, rule: int) -> bool:
+    """Say whether a commit says that it is of a rule of a removal."""
+    return (logged.metadata.get(RUN), logged.metadata.get(RULE)) == (key, str(rule))
+
+
+def leads_to(run: Run, ref: str, commit_id: str) -> bool:
+    """Say whether a commit is on the main line of a ref."""
+    line = run.server.main_line(run.repository.id, ref, first_page=_FEW)
+    return any(each.commit.id == commit_id for each in line)
+
+
+def merged_above(run: Run, branch: str, merge_id: str, head: str) -> Commit | None:
+    """Return a merge that was just made on a branch, if the branch still led to its former head.
+
+    Else the branch was reset right before it, and the merge brought back what the reset left.
+
+    Returns:
+        None if so; the merge is then reverted.
+    """
+    merge = next(run.server.main_line(run.repository.id, merge_id, first_page=_FEW)).commit
+    if merge.main_parent is not None and (
+        merge.main_parent == head or leads_to(run, merge.main_parent, head)
+    ):
+        return merge
+    run.server.writes.revert_merge(
+        run.repository.id,
+        branch,
+        merge_id,
+        f"lakegc: undo {merge_id[:12]}, as the branch was reset before it (run {run.key})",
+        {UNDOES: merge_id},
+    )
+    return None
+
+
+def reverted_at_once(branch: str, merge_id: str) -> str:
+    """Say that a merge was reverted because its branch was reset right before it."""
+    return (
+        f"branch {branch} was reset right before the merge {merge_id[:12]}, which was reverted at "
+        "once"
+    )
+
+
+def was_moved(branch: str, head: str) -> str:
+    """Say that the main line of a branch does not lead to its former head."""
+    return (
+        f"branch {branch} was at commit {head[:12]}, which is not on its main line any more: it "
+        "was reset, or made anew"
+    )
+
+
+def _dirty(branch: str, path: str) -> str:
+    return (
+        f"something is staged on branch {branch}, for instance at {path[:200]!r}, and such a "
+        "branch takes no merge"
+    )
+
+
+def _is_under(rule: RemovalRule, path: str) -> bool:
+    return path.startswith(rule.path)

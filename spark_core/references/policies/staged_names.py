@@ -1,0 +1,303 @@
+"""The names of staged objects, and whether rules let the objects go under all of them.
+
+A staged object has a name for each branch and path under which it is staged. The server tells no
+names by address, so the diff of every branch is read, hidden ones too, as the mark reads them
+(`lakefs.scans` says why they are complete). A commit takes an entry out of the staging area, so
+names are read before commits: what is committed meanwhile is then found among the commits.
+
+Doubt keeps. An object without a name that was read goes by no rule, whatever else says that it is
+staged. What is staged unseen beside a committed entry (safety 14) is in no diff: the search for
+twins finds it, as for everything that may go.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.namespace import Namespace
+from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.holds import Holds
+from spark_core.lakefs import StagedEntries, diff_names, resolved
+from spark_core.records import reading, tables
+from spark_core.records.manifest import Part
+from spark_core.references import rows_aside
+from spark_core.references.kept_objects import alive_hashes
+from spark_core.references.policies.document import UNCOMMITTED, Policy
+from spark_core.references.policies.due import Due
+from spark_core.references.policies.names import micros
+from spark_core.references.uncommitted import Diffs
+from spark_core.run import Run
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source
+from spark_core.spark.tasks import dealt
+from spark_core.storage import ObjectStore
+
+# What the server shows for bytes that are no UTF-8: nobody knows such a path.
+_UNREADABLE = "\ufffd"
+# The server cuts the dates of entries to whole seconds.
+_CUT = 1_000_000
+# Objects of a plan; those of a sweep that knows no dates have one that is before all.
+DATED = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in ("address", "last_modified")])
+HASHED = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash"), *DATED])
+# Names of objects that go: where a branch shows one of these objects for a known reason.
+TAKEN = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("branch", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class StagedName:
+    """A name of a staged object.
+
+    Attributes:
+        branch: The branch.
+        path: The path, as the server shows it.
+        modified: The entry's date; None if the server says none.
+    """
+
+    branch: str
+    path: str
+    modified: datetime | None
+
+
+@dataclass(frozen=True)
+class StagedJudge:
+    """Compares the names of a staged object with the rules that take staged objects.
+
+    Attributes:
+        rules: Number, branch, beginning of the path and period of each.
+        held: Branches that a hold keeps as they are.
+        instant: The run's instant in microseconds since 1970, less what clocks may be wrong by.
+    """
+
+    rules: Sequence[tuple[int, str | None, str, int]]
+    held: frozenset[str]
+    instant: int
+
+    @classmethod
+    def of(cls, policy: Policy, holds: Holds, instant: int) -> StagedJudge:
+        """Make the judge of a document; without a rule for staged objects it takes nothing."""
+        rules = [
+            (number, rule.branch, rule.path, rule.periods[UNCOMMITTED].length)
+            for number, rule in enumerate(policy.rules, start=1)
+            # `removal` resets the entries that a rule with `effect: remove` names.
+            if rule.is_enabled and not rule.removes and UNCOMMITTED in rule.periods
+        ]
+        return cls(
+            tuple((*rule, length // timedelta(microseconds=1)) for *rule, length in rules),  # type: ignore[misc]
+            held_branches(holds),
+            instant,
+        )
+
+    def due(self, names: Sequence[StagedName], last_modified: int) -> Due | None:
+        """Tell whether a staged object that is in no commit may go: only if due under each name.
+
+        Args:
+            names: Every name under which it is staged.
+            last_modified: The store's date, in microseconds since 1970.
+
+        Returns:
+            The name that fell due last; None if the object stays.
+        """
+        last: Due | None = None
+        for name in names:
+            found = self._earliest(name, last_modified)
+            if found is None or found.since > self.instant:
+                return None
+            if last is None or found.since > last.since:
+                last = found
+        return last
+
+    def _earliest(self, name: StagedName, last_modified: int) -> Due | None:
+        """Find the rule by which a name falls due first; as in S3, the earliest expiry counts."""
+        if name.modified is None or _UNREADABLE in name.path or name.branch in self.held:
+            return None
+        start = max(micros(name.modified) + _CUT, last_modified)
+        found = [
+            Due(start + period, number, UNCOMMITTED, name.branch, name.path.encode())
+            for number, branch, prefix, period in self.rules
+            if branch is None or (branch == name.branch and name.path.startswith(prefix))
+        ]
+        return min(found, key=lambda due: due.since, default=None)
+
+
+@dataclass(frozen=True)
+class StagedNames:
+    """The names of everything that is staged.
+
+    Attributes:
+        rows: Columns of `schemas.STAGED_NAMES`; None if any is unknown.
+        problem: Why nobody knows them all; empty if somebody does.
+    """
+
+    rows: AnySource | None
+    problem: str = ""
+
+    @property
+    def count(self) -> int:
+        """Their number."""
+        return 0 if self.rows is None else self.rows.rows
+
+
+def held_branches(holds: Holds) -> frozenset[str]:
+    """Return the branches that a hold names: what is staged on them stays."""
+    return frozenset(hold.value for hold in holds.holds if hold.kind == "branch")
+
+
+def are_asked_for(policy: Policy) -> bool:
+    """Say whether any rule of a document lets staged objects expire."""
+    return bool(StagedJudge.of(policy, Holds(()), 0).rules)
+
+
+@contextmanager
+def read_names(run: Run) -> Iterator[StagedNames]:
+    """Read the names of everything that is staged, on every branch.
+
+    It costs a listing of the uncommitted changes of each branch, and of its entries around them.
+    What cannot be read stops nothing: then no staged object goes by a rule.
+
+    Args:
+        run: The run.
+
+    Yields:
+        The names; they can be read until the block ends.
+    """
+    diffs = Diffs(
+        run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key), schemas.STAGED_NAMES
+    )
+    try:
+        try:
+            _read_diffs(run, diffs.keep)
+            names = StagedNames(_source(run, [*diffs.parts, *diffs.held]))
+        except LakegcError as unknown:
+            names = StagedNames(None, unknown.found)
+        yield names
+    finally:
+        diffs.close()
+
+
+def _read_diffs(run: Run, keep: Callable[[pa.RecordBatch], None]) -> None:
+    """Read the diff of every branch.
+
+    Raises:
+        LakegcError: If a branch was not read to its end.
+    """
+    read = diff_names(
+        run.server,
+        run.repository,
+        partial(_names_of, run.namespace),
+        keep,
+        at_once=run.options.branches_at_once,
+    )
+    if read.appeared:
+        raise IncompleteReadError(
+            f"{read.appeared} branches of repository {run.repository.id} appeared while the staged "
+            "entries of the others were read, again and again"
+        )
+
+
+def _names_of(namespace: Namespace, branch: str, entries: StagedEntries) -> pa.RecordBatch:
+    addresses = resolved(namespace, [address for _, address, _ in entries])
+    inside = addresses.is_valid()
+    columns = [
+        pa.array([branch] * len(entries), pa.string()),
+        pa.array([path for path, *_ in entries], pa.string()),
+        pa.array([date for *_, date in entries], schemas.INSTANT),
+    ]
+    return pa.record_batch(
+        [alive_hashes(addresses.drop_null()), *(column.filter(inside) for column in columns)],
+        schema=schemas.STAGED_NAMES,
+    )
+
+
+def _source(run: Run, some: Sequence[Part | pa.RecordBatch]) -> AnySource:
+    rows = sum(one.rows if isinstance(one, Part) else one.num_rows for one in some)
+    tasks = dealt(some, run.options.range_partitions)
+    return Source(schemas.STAGED_NAMES, tasks, rows, partial(_read, run.store))
+
+
+def _read(store: ObjectStore, task: Sequence[Any]) -> Batches:
+    for one in task:
+        if isinstance(one, Part):
+            yield from reading.read_part(store, schemas.STAGED_NAMES, one)
+        else:
+            yield one
+
+
+def names_of_objects(rows: pa.Table, wanted: pa.ChunkedArray) -> dict[int, list[StagedName]]:
+    """Bring the names of each object together, each name once.
+
+    A hash that two objects share gives each the names of both, which can only keep them.
+
+    Args:
+        rows: Columns of `schemas.STAGED_NAMES`.
+        wanted: Hashes of the objects.
+    """
+    columns = schemas.STAGED_NAMES.names
+    some = rows.filter(pc.is_in(rows["address_hash"], wanted.combine_chunks()))
+    distinct = some.group_by(columns).aggregate([])
+    found: dict[int, list[StagedName]] = defaultdict(list)
+    for row in distinct.sort_by([(name, "ascending") for name in columns]).to_pylist():
+        found[row.pop("address_hash")].append(StagedName(**row))
+    return found
+
+
+def taken_now(run: Run, judge: StagedJudge, names: AnySource, plan: AnySource) -> AnySource:
+    """Find which objects of a plan rules take under every name under which they are staged now.
+
+    Args:
+        run: The run.
+        judge: Compares names with the rules.
+        names: Columns of `schemas.STAGED_NAMES`.
+        plan: Columns of `DATED`.
+
+    Returns:
+        Columns of `TAKEN`: every name of those objects, which commits may have as well.
+
+    Raises:
+        IncompleteReadError: If names got lost on their way to the objects.
+    """
+    target = rows_aside.target_of(run, TAKEN)
+    sources: dict[str, AnySource] = {"names": names, "plan": plan.through(HASHED, with_hashes)}
+    came, receipts = Exchange(
+        sources, partial(_taken, judge), TAKEN, partial(rows_aside.put, target)
+    ).run(lambda: run.spark, threads=run.options.read_threads)
+    rows_aside.require_all(run, {"names": sum(came)}, {"names": names.rows})
+    return rows_aside.source_of(run, TAKEN, receipts)
+
+
+def with_hashes(batches: Batches) -> Batches:
+    """Give objects the hashes of their addresses: columns of `HASHED`."""
+    for batch in batches:
+        addresses = batch.column("address")
+        yield pa.record_batch(
+            [hashed(addresses), addresses, batch.column("last_modified")], schema=HASHED
+        )
+
+
+def _taken(judge: StagedJudge, bucket: Mapping[str, pa.Table]) -> Sent[int]:
+    names, plan = bucket["names"], bucket["plan"]
+    known = names_of_objects(names, plan["address_hash"])
+    named = plan.filter(pc.is_in(plan["address_hash"], names["address_hash"].combine_chunks()))
+    rows = [
+        {"address": one["address"], "branch": name.branch, "path": name.path}
+        for one in named.to_pylist()
+        if judge.due(known[one["address_hash"]], micros(one["last_modified"])) is not None
+        for name in known[one["address_hash"]]
+    ]
+    taken = pa.Table.from_pylist(rows, schema=TAKEN)
+    return Sent(names.num_rows, {rows_aside.place_of(plan): taken})
