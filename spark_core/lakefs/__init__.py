@@ -16,8 +16,6 @@ from spark_core.lakefs.branch_reads import ActionFile as ActionFile
 from spark_core.lakefs.branch_reads import BranchReads as BranchReads
 from spark_core.lakefs.branch_reads import Pull as Pull
 from spark_core.lakefs.branch_reads import StagedEntry as StagedEntry
-from spark_core.lakefs.branch_writes import BranchRefusedError as BranchRefusedError
-from spark_core.lakefs.branch_writes import BranchWrites as BranchWrites
 from spark_core.lakefs.entries import CallBudget as CallBudget
 from spark_core.lakefs.entries import addresses_on as addresses_on
 from spark_core.lakefs.entries import pages_of as pages_of
@@ -37,8 +35,5 @@ from spark_core.lakefs.server import LONGEST_RETENTION_DAYS as LONGEST_RETENTION
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.walk import complete_refs as complete_refs
 from spark_core.lakefs.walk import walk_refs as walk_refs
-from spark_core.lakefs.writes import MOST_PATHS as MOST_PATHS
-from spark_core.lakefs.writes import WriteRefusedError as WriteRefusedError
-from spark_core.lakefs.writes import Writes as Writes
 
 __all__ = ["LakeFSServer", "ServerOptions"]

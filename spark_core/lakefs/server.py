@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,11 +24,9 @@ from spark_core.lakefs.answer_types import (
 )
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.branch_reads import BranchReads
-from spark_core.lakefs.branch_writes import BranchWrites
 from spark_core.lakefs.calls import Call
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.transport import OnAway, Transport
-from spark_core.lakefs.writes import Writes
 from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
 
 if TYPE_CHECKING:
@@ -108,20 +105,15 @@ class LakeFSServer:
         """The server's clock compared with this machine's; None if no answer had a date yet."""
         return self._transport.clock_reading
 
-    @cached_property
-    def writes(self) -> Writes:
-        """The calls that change a repository; no mark and no sweep makes any."""
-        return Writes(self._transport)
+    @property
+    def transport(self) -> Transport:
+        """What makes the calls; `branches` makes those that change branches with it."""
+        return self._transport
 
     @property
     def branch_reads(self) -> BranchReads:
         """Questions about what speaks for a branch."""
         return BranchReads(self._transport, self._listed)
-
-    @property
-    def branch_writes(self) -> BranchWrites:
-        """Calls that make and delete branches."""
-        return BranchWrites(self._transport)
 
     def repository(self, repository_id: str) -> Repository:
         """Describe a repository.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.branches.stale import deletion, marked, server_patterns
-from spark_core.lakefs import BranchRefusedError
+from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.model import RunKey
 from spark_core.references.policies import versions
 from spark_core.references.policies.document import parse
@@ -97,7 +97,7 @@ def test_a_protected_branch_is_deleted_by_the_server_and_the_default_branch_is_n
     """So lakegc alone keeps a protected one."""
     branch(repository, "safe")
     repository.protect("safe")
-    writes = opened().server.branch_writes
+    writes = BranchWrites(opened().server)
     assert writes.delete(repository.name, "safe") is True
     assert writes.delete(repository.name, "safe") is False
     with pytest.raises(BranchRefusedError, match="default branch"):
@@ -106,7 +106,7 @@ def test_a_protected_branch_is_deleted_by_the_server_and_the_default_branch_is_n
 
 def test_a_branch_is_made_once(repository, opened):
     head = heads(repository)["main"]
-    writes, reads = opened().server.branch_writes, opened().server.branch_reads
+    writes, reads = BranchWrites(opened().server), opened().server.branch_reads
     assert writes.create(repository.name, "new", head, hidden=True) is True
     assert writes.create(repository.name, "new", head, hidden=True) is False
     assert reads.head(repository.name, "new") == head

@@ -3,6 +3,7 @@
 import pytest
 
 from spark_core.branches import removal
+from spark_core.branches.removal.writes import Writes
 from spark_core.references.policies import confirmed, versions
 from spark_core.references.policies.document import Period, Policy, Rule
 
@@ -101,14 +102,14 @@ def test_an_entry_that_changes_before_the_merge_is_not_removed(old, monkeypatch)
     run = _open(old)
     version = versions.put(run, Policy((LOGS,)), who="live")
     confirmed.confirm(run, version, "live")
-    real = run.server.writes.merge
+    real = Writes.merge
 
     def merge(*arguments):
         old.upload("main", "logs/a", b"written meanwhile")
         old.commit("main")
         return real(*arguments)
 
-    monkeypatch.setattr(run.server.writes, "merge", merge)
+    monkeypatch.setattr(Writes, "merge", merge)
     (named,) = removal.remove(run, who="live").named
     _require_left_alone(old, named.outcome, "conflict")
     assert old.get("main", "logs/a") == b"written meanwhile"
@@ -160,5 +161,5 @@ def test_staged_entries_are_reset_after_their_own_confirmation(repository):
     # The store says that the object is of today.
     assert (named.outcome.state, named.staged.kept["young"]) == ("nothing", 2), named
     assert set(repository.entries("main")) == {"inbox/old", "inbox/young"}
-    run.server.writes.reset_entry(repository.name, "main", "inbox/old")
+    Writes(run.server).reset_entry(repository.name, "main", "inbox/old")
     assert set(repository.entries("main")) == {"inbox/young"}

@@ -14,9 +14,11 @@ from spark_core.branches.removal import look, work_branch
 from spark_core.branches.removal.look import Look, NamedByRule, lots, read_line
 from spark_core.branches.removal.promise import Promise, Removed, Taking, promise
 from spark_core.branches.removal.record import Outcome, Planned, State
+from spark_core.branches.removal.refused import WriteRefusedError
 from spark_core.branches.removal.rules import RemovalRule
 from spark_core.branches.removal.staged import StagedLook
 from spark_core.branches.removal.work_branch import AtWork
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import (
     IncompleteReadError,
     LakegcError,
@@ -26,7 +28,7 @@ from spark_core.errors import (
     sentences,
 )
 from spark_core.holds import Holds
-from spark_core.lakefs import LoggedCommit, WriteRefusedError
+from spark_core.lakefs import LoggedCommit
 from spark_core.model import Commit
 from spark_core.run import Run
 
@@ -208,7 +210,7 @@ class RuleWork:
         with work_branch.at_work(run, self.rule.number, name, head, self.left) as work:
             for lot in chain([first], due):
                 paths = [entry.path for entry in lot]
-                run.server.writes.delete_entries(run.repository.id, name, paths)
+                Writes(run.server).delete_entries(run.repository.id, name, paths)
             self._merge(work, head)
 
     def _staged(self) -> str | None:
@@ -220,7 +222,7 @@ class RuleWork:
     def _merge(self, work: AtWork, head: str) -> None:
         """Commit the deletions, compare with the branch as it is now, and merge."""
         run, rule = self.orders.run, self.rule
-        repository_id, writes = run.repository.id, run.server.writes
+        repository_id, writes = run.repository.id, Writes(run.server)
         message = (
             f"lakegc: remove {self.found.entries:,} entries under {rule.prefix} by policy rule "
             f"{rule.number} (run {run.key})"
@@ -370,7 +372,7 @@ def merged_above(run: Run, branch: str, merge_id: str, head: str) -> Commit | No
         merge.main_parent == head or leads_to(run, merge.main_parent, head)
     ):
         return merge
-    run.server.writes.revert_merge(
+    Writes(run.server).revert_merge(
         run.repository.id,
         branch,
         merge_id,

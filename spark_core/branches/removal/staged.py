@@ -13,6 +13,7 @@ from datetime import datetime
 from spark_core.addresses.namespace import AddressType
 from spark_core.branches.removal.look import NamedByRule, held, lots
 from spark_core.branches.removal.rules import RemovalRule, is_old, old_enough
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import NotFoundError
 from spark_core.holds import Holds
 from spark_core.lakefs import DatedEntry
@@ -59,13 +60,12 @@ class StagedLook:
         Raises:
             WriteRefusedError: If a branch protection rule refuses.
         """
+        writes = Writes(self._run.server)
 
         def ask(path: str) -> Iterator[_StagedAnswer]:
             answer = self._ask(path)
             if resets and answer.entry is not None:
-                self._run.server.writes.reset_entry(
-                    self._run.repository.id, self._rule.branch, path
-                )
+                writes.reset_entry(self._run.repository.id, self._rule.branch, path)
             yield answer
 
         changes = self._run.server.diff_branch(

@@ -32,6 +32,8 @@ from spark_core.branches.removal.promise import (
     taking_now,
 )
 from spark_core.branches.removal.record import Planned, RemovalRecord, Undone
+from spark_core.branches.removal.refused import WriteRefusedError
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import (
     IncompleteReadError,
     LakegcError,
@@ -39,7 +41,6 @@ from spark_core.errors import (
     RefusedError,
     sentences,
 )
-from spark_core.lakefs import WriteRefusedError
 from spark_core.model import Commit, RunKey
 from spark_core.phases import phase
 from spark_core.run import Run
@@ -257,7 +258,7 @@ class _Undoing:
         """Revert a merge on its branch, and note that it was."""
         removal, planned = self.kept.begun.run, self.planned
         try:
-            self.run.server.writes.revert_merge(
+            Writes(self.run.server).revert_merge(
                 self.run.repository.id,
                 planned.branch,
                 merge.id,
@@ -304,7 +305,7 @@ class _Undoing:
             IncompleteReadError: If the commit is not what this process staged.
         """
         run, planned = self.run, self.planned
-        repository_id, writes = run.repository.id, run.server.writes
+        repository_id, writes = run.repository.id, Writes(run.server)
         head = next(run.server.main_line(repository_id, planned.branch, first_page=1)).commit.id
         name = work_branch.name_of(run, planned.rule, is_undo=True)
         message = (

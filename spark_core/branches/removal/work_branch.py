@@ -15,8 +15,9 @@ from datetime import timedelta
 
 from spark_core.branches.removal import record
 from spark_core.branches.removal.record import WorkBranch
+from spark_core.branches.removal.refused import WriteRefusedError
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import IncompleteReadError, LakegcError, SettingsError, sentences
-from spark_core.lakefs import WriteRefusedError
 from spark_core.model import Branch, RunKey
 from spark_core.run import Run
 
@@ -56,7 +57,7 @@ class AtWork:
 
     def commit(self, message: str, metadata: Mapping[str, str]) -> str:
         """Commit what is staged on it; return the commit's id."""
-        self.made = self.run.server.writes.commit(
+        self.made = Writes(self.run.server).commit(
             self.run.repository.id,
             self.branch.name,
             message,
@@ -99,7 +100,7 @@ def at_work(run: Run, rule: int, name: str, source: str, left: list[str]) -> Ite
 
 
 def _create(run: Run, branch: WorkBranch) -> None:
-    begins_at = run.server.writes.create_branch(run.repository.id, branch.name, branch.source)
+    begins_at = Writes(run.server).create_branch(run.repository.id, branch.name, branch.source)
     if begins_at != branch.source:
         raise IncompleteReadError(
             f"branch {branch.name} of repository {run.repository.id} was to be made at "
@@ -167,7 +168,7 @@ def _drop(run: Run, branch: WorkBranch, work: AtWork | None = None) -> list[str]
             )
             return [f"Branch {name} was not deleted: {why}.", look]
         if head is not None:
-            run.server.writes.delete_branch(repository_id, name)
+            Writes(run.server).delete_branch(repository_id, name)
         record.note_branch_gone(run, branch)
     except LakegcError as error:
         return [f"Branch {name} could not be deleted: {error.message}"]

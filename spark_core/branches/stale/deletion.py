@@ -15,11 +15,11 @@ from typing import Literal
 
 from spark_core import holds, lakegc_keys
 from spark_core.branches.stale import marked
+from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.branches.stale.examine import Examined, digest_of, examine, staged_on
 from spark_core.branches.stale.marked import BranchMark, BranchStep, MarkedBranch, State
 from spark_core.errors import NotFoundError, SettingsError
 from spark_core.holds import Hold
-from spark_core.lakefs.branch_writes import BranchRefusedError
 from spark_core.model import RunKey
 from spark_core.phases import phase
 from spark_core.references.policies.lifecycle import DEFAULT_UNDO_DAYS
@@ -144,7 +144,7 @@ class _Deletion:
             return BranchOutcome(branch.branch, "left", why)
         self._asked = branch.branch
         try:
-            was_there = self._run.server.branch_writes.delete(
+            was_there = BranchWrites(self._run.server).delete(
                 self._run.repository.id, branch.branch
             )
         except BranchRefusedError as refused:
@@ -250,7 +250,7 @@ def undo(run: Run, key: RunKey, *, who: str, only: Collection[str] = ()) -> list
 def _made_again(
     run: Run, mark: BranchMark, number: int, steps: Mapping[State, BranchStep], who: str
 ) -> BranchOutcome:
-    branch, writes = mark.branches[number - 1], run.server.branch_writes
+    branch, writes = mark.branches[number - 1], BranchWrites(run.server)
     last = steps.get("gone") or steps["going"]
     if "back" in steps:
         return BranchOutcome(branch.branch, "there before", "it was made again before")

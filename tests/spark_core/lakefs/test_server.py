@@ -438,3 +438,40 @@ def test_calls_are_counted_by_name(client: Client) -> None:
     server.branches(NAME)
     server.retention_rules(NAME)
     assert server.requests == {"list_branches": 2, "get_rules": 1}
+
+
+def _logged(commit_id: str, *parents: str, version: int = 1) -> dict[str, Any]:
+    return {
+        "id": commit_id * 64,
+        "parents": [parent * 64 for parent in parents],
+        "creation_date": 1_700_000_000,
+        "meta_range_id": "",
+        "version": version,
+        "metadata": {"k": commit_id},
+    }
+
+
+LAST = {"has_more": False, "next_offset": ""}
+LOG = ("GET", "/repositories/repo/refs/main/commits")
+
+
+def test_a_main_line_follows_the_main_parent_of_old_commits_too(client: Client) -> None:
+    found = [_logged("a", "b", "c"), _logged("b", "d", "e", version=0), _logged("e")]
+    server, scripted = client({LOG: (200, {"pagination": LAST, "results": found})})
+    line = list(server.main_line("repo", "main"))
+    assert [each.commit.id[0] for each in line] == ["a", "b", "e"]
+    assert [each.metadata for each in line] == [{"k": "a"}, {"k": "b"}, {"k": "e"}]
+    assert scripted.calls[0].query["first_parent"] == "True"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [_logged("a", "b", "c"), _logged("c"), _logged("b")],
+        [_logged("a", "b")],
+    ],
+)
+def test_a_log_that_is_no_main_line_is_refused(client: Client, found: Any) -> None:
+    server, _ = client({LOG: (200, {"pagination": LAST, "results": found})})
+    with pytest.raises(IncompleteReadError, match=r"where b{64} was expected"):
+        list(server.main_line("repo", "main"))

@@ -8,6 +8,7 @@ from lakegc_dagster.sandbox import Sandbox, objects, refs
 from spark_core import lakegc_keys
 from spark_core.branches import removal
 from spark_core.branches.removal import record
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import ChainError, NotFoundError, TransientError
 from tests.support.removals import World, rule
 
@@ -208,13 +209,13 @@ def test_a_branch_of_the_work_branchs_name_is_not_ours_and_stays(world):
 
 def test_the_lost_answer_of_a_merge_is_looked_up(world, monkeypatch):
     run = world.run()
-    real = run.server.writes.merge
+    real = Writes.merge
 
     def lost(*arguments):
         real(*arguments)
         raise TransientError("the connection broke off")
 
-    monkeypatch.setattr(run.server.writes, "merge", lost)
+    monkeypatch.setattr(Writes, "merge", lost)
     (named,) = removal.remove(run, who="ann").named
     assert (named.outcome.state, named.outcome.commit) == ("removed", world.log()[0]["id"])
 
@@ -229,8 +230,8 @@ def test_a_merge_that_is_not_seen_after_a_lost_answer_is_unknown_and_undo_finds_
         late.append(arguments)
         raise TransientError("the connection broke off")
 
-    real = run.server.writes.merge
-    monkeypatch.setattr(run.server.writes, "merge", lost)
+    real = Writes.merge
+    monkeypatch.setattr(Writes, "merge", lost)
     (named,) = removal.remove(run, who="ann").named
     assert (named.outcome.state, named.outcome.commit) == ("unknown", None)
     assert "which may still come" in named.outcome.found
@@ -291,9 +292,10 @@ def test_a_removal_that_was_killed_leaves_a_branch_for_a_day_and_a_merge_for_und
     def killed(*_):
         raise KilledError
 
-    monkeypatch.setattr(run.server.writes, "delete_branch", killed)
-    with pytest.raises(KilledError):
-        removal.remove(run, who="ann")
+    with monkeypatch.context() as patch:
+        patch.setattr(Writes, "delete_branch", killed)
+        with pytest.raises(KilledError):
+            removal.remove(run, who="ann")
     (left,) = world.work_branches()
     assert world.paths() == {"data/c"}
     world.repository.branch("lakegc-remove-2020-01-01T00-00-00Z-1")

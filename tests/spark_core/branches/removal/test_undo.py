@@ -8,6 +8,7 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox, objects
 from spark_core import lakegc_keys
 from spark_core.branches import removal
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import TransientError
 from spark_core.references.policies.document import Period, Rule
 from tests.support.removals import BEGIN, DAY, World, rule
@@ -293,10 +294,11 @@ def test_the_branch_of_an_undo_that_was_killed_goes_with_a_removal_a_day_later(w
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run.server.writes, "merge", killed)
-    monkeypatch.setattr(run.server.writes, "delete_branch", killed)
-    with pytest.raises(KeyboardInterrupt):
-        removal.undo(run, world.last.key, who="ann", what_is_there=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Writes, "merge", killed)
+        patch.setattr(Writes, "delete_branch", killed)
+        with pytest.raises(KeyboardInterrupt):
+            removal.undo(run, world.last.key, who="ann", what_is_there=True)
     (left,) = world.work_branches()
     world.at(7.5)
     assert list(world.remove().left) == [left]

@@ -4,6 +4,7 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs
 from spark_core.branches import removal
+from spark_core.branches.removal.writes import Writes
 from spark_core.errors import TransientError
 from tests.support.removals import World, rule
 
@@ -39,10 +40,11 @@ def killed_at(world, monkeypatch, call):
         raise KilledError
 
     run = world.run()
-    monkeypatch.setattr(run.server.writes, call, killed)
-    monkeypatch.setattr(run.server.writes, "delete_branch", killed)
-    with pytest.raises(KilledError):
-        removal.remove(run, who="ann")
+    with monkeypatch.context() as patch:
+        patch.setattr(Writes, call, killed)
+        patch.setattr(Writes, "delete_branch", killed)
+        with pytest.raises(KilledError):
+            removal.remove(run, who="ann")
     assert world.work_branches() == {NAME}
 
 
@@ -75,7 +77,7 @@ def test_a_users_branch_that_lost_its_answer_stays_with_what_is_staged_on_it(wor
     def lost(*_):
         raise TransientError("the connection broke off")
 
-    monkeypatch.setattr(run.server.writes, "create_branch", lost)
+    monkeypatch.setattr(Writes, "create_branch", lost)
     (named,) = removal.remove(run, who="ann").named
     assert named.outcome.left == NAME
     assert "something is staged on it, for instance at 'data/of the user'" in named.outcome.found

@@ -9,6 +9,7 @@ from lakegc_dagster.sandbox import objects, refs
 from lakegc_dagster.sandbox.state import BranchRecord
 from spark_core import holds, lakegc_keys
 from spark_core.branches.stale import deletion, marked
+from spark_core.branches.stale.branch_writes import BranchWrites
 from spark_core.errors import (
     ChainError,
     LakegcError,
@@ -16,7 +17,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.lakefs import BranchReads, BranchWrites
+from spark_core.lakefs import BranchReads
 from spark_core.model import RunKey
 from tests.support.killing import Killed, KillingStore
 

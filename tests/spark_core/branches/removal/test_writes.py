@@ -2,6 +2,8 @@
 
 import pytest
 
+from spark_core.branches.removal.refused import WriteRefusedError
+from spark_core.branches.removal.writes import MOST_PATHS, Writes
 from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
@@ -10,7 +12,6 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.lakefs import MOST_PATHS, WriteRefusedError
 from tests.support.scripted_server import in_turn
 
 COMMIT = "a" * 64
@@ -48,7 +49,7 @@ def test_what_is_sent_is_what_the_api_documents(client):
         REVERT: (204, None),
     }
     server, scripted = client(done)
-    answers = [call(server.writes) for call in CALLS.values()]
+    answers = [call(Writes(server)) for call in CALLS.values()]
     assert answers == [COMMIT, True, None, None, COMMIT, COMMIT, None]
     assert [asked.body for asked in scripted.calls] == [
         {"name": "work", "source": COMMIT, "force": False, "hidden": False},
@@ -94,7 +95,7 @@ def test_what_is_sent_is_what_the_api_documents(client):
 def test_a_refusal_says_why(client, where, status, message, reason):
     server, scripted = client({where: (status, say(message))})
     with pytest.raises(WriteRefusedError) as refused:
-        CALLS[where](server.writes)
+        CALLS[where](Writes(server))
     assert refused.value.reason == reason
     assert message in str(refused.value)
     assert len(scripted.calls) == 1
@@ -113,7 +114,7 @@ def test_a_refusal_says_why(client, where, status, message, reason):
 def test_other_answers_are_errors_as_of_any_call(client, where, status, message, error):
     server, _ = client({where: (status, say(message))})
     with pytest.raises(error) as raised:
-        CALLS[where](server.writes)
+        CALLS[where](Writes(server))
     assert not isinstance(raised.value, WriteRefusedError)
 
 
@@ -121,20 +122,20 @@ def test_other_answers_are_errors_as_of_any_call(client, where, status, message,
 def test_what_may_have_taken_effect_is_not_sent_again(client, where):
     server, scripted = client({where: (503, say("slow down"))})
     with pytest.raises(TransientError):
-        CALLS[where](server.writes)
+        CALLS[where](Writes(server))
     assert len(scripted.calls) == 1
 
 
 @pytest.mark.parametrize(("where", "done"), [(BRANCH, (204, None)), (PATHS, (200, {"errors": []}))])
 def test_a_deletion_is_sent_again(client, where, done):
     server, scripted = client({where: in_turn((503, say("slow down")), done)})
-    CALLS[where](server.writes)
+    CALLS[where](Writes(server))
     assert len(scripted.calls) == 2
 
 
 def test_a_branch_that_is_gone_is_deleted(client):
     server, _ = client({BRANCH: (404, say("branch not found"))})
-    assert server.writes.delete_branch("repo", "work") is False
+    assert Writes(server).delete_branch("repo", "work") is False
 
 
 @pytest.mark.parametrize(
@@ -149,55 +150,18 @@ def test_a_path_that_was_not_deleted_is_an_error(client, status, message, error)
     wrong = [{"path": "a", "status_code": status, "message": message}] * 2
     server, _ = client({PATHS: (200, {"errors": wrong})})
     with pytest.raises(error, match=r"2 in all, for instance 'a'"):
-        server.writes.delete_entries("repo", "work", ["a", "b"])
+        Writes(server).delete_entries("repo", "work", ["a", "b"])
 
 
 def test_a_call_has_a_thousand_paths_at_most(client):
     server, scripted = client({})
     for count in (0, MOST_PATHS + 1):
         with pytest.raises(ValueError, match="wanted 1 to 1000"):
-            server.writes.delete_entries("repo", "work", ["a"] * count)
+            Writes(server).delete_entries("repo", "work", ["a"] * count)
     assert scripted.calls == []
 
 
 def test_an_answer_without_a_commit_id_is_refused(client):
     server, _ = client({MERGE: (200, {"reference": "main"})})
     with pytest.raises(IncompleteReadError, match="not the id of a commit"):
-        CALLS[MERGE](server.writes)
-
-
-def _logged(commit_id, *parents, version=1):
-    return {
-        "id": commit_id * 64,
-        "parents": [parent * 64 for parent in parents],
-        "creation_date": 1_700_000_000,
-        "meta_range_id": "",
-        "version": version,
-        "metadata": {"k": commit_id},
-    }
-
-
-LAST = {"has_more": False, "next_offset": ""}
-LOG = ("GET", "/repositories/repo/refs/main/commits")
-
-
-def test_a_main_line_follows_the_main_parent_of_old_commits_too(client):
-    found = [_logged("a", "b", "c"), _logged("b", "d", "e", version=0), _logged("e")]
-    server, scripted = client({LOG: (200, {"pagination": LAST, "results": found})})
-    line = list(server.main_line("repo", "main"))
-    assert [each.commit.id[0] for each in line] == ["a", "b", "e"]
-    assert [each.metadata for each in line] == [{"k": "a"}, {"k": "b"}, {"k": "e"}]
-    assert scripted.calls[0].query["first_parent"] == "True"
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        [_logged("a", "b", "c"), _logged("c"), _logged("b")],
-        [_logged("a", "b")],
-    ],
-)
-def test_a_log_that_is_no_main_line_is_refused(client, found):
-    server, _ = client({LOG: (200, {"pagination": LAST, "results": found})})
-    with pytest.raises(IncompleteReadError, match=r"where b{64} was expected"):
-        list(server.main_line("repo", "main"))
+        CALLS[MERGE](Writes(server))

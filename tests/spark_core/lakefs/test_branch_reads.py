@@ -13,11 +13,9 @@ from spark_core.errors import (
     NotFoundError,
     PermissionDeniedError,
     RepositoryStateError,
-    TransientError,
 )
 from spark_core.lakefs import (
     ActionFile,
-    BranchRefusedError,
     LakeFSServer,
     NoSuchCallError,
     Pull,
@@ -152,78 +150,3 @@ def test_a_staged_entry_is_dated_and_a_deletion_is_not(client: Client) -> None:
     assert found.staged("docs", "dev", "a", "removed") == StagedEntry("a", "removed", None, "")
     gone = reads(client, **{f"{OBJECTS}/stat": (404, {"message": "not found"})})
     assert gone.staged("docs", "dev", "a", "changed") is None
-
-
-def writes(client: Client, method: str, path: str, answer: Any) -> Any:
-    server, scripted = client({(method, path): answer})
-    return server.branch_writes, scripted
-
-
-def test_a_branch_is_made_at_a_commit_as_hidden_as_it_was(client: Client) -> None:
-    text = Reply(201, HEAD.encode(), {"Content-Type": "text/plain"})
-    made, scripted = writes(client, "POST", BRANCHES, text)
-    assert made.create("docs", "dev", HEAD, hidden=True)
-    sent = {"name": "dev", "source": HEAD, "hidden": True, "force": False}
-    assert scripted.calls[0].body == sent
-
-
-@pytest.mark.parametrize(
-    ("answer", "found"),
-    [
-        ((409, {"message": "branch already exists: not unique"}), False),
-        (Reply(201, OTHER.encode(), {"Content-Type": "text/plain"}), IncompleteReadError),
-        ((412, {"message": "pre-create-branch hook aborted"}), BranchRefusedError),
-        ((404, {"message": "source reference 'x': not found"}), NotFoundError),
-        ((403, {"message": "read-only repository"}), RepositoryStateError),
-        ((403, {"message": "go away"}), PermissionDeniedError),
-    ],
-)
-def test_a_branch_that_is_not_made_says_why(client: Client, answer: Any, found: Any) -> None:
-    made, _ = writes(client, "POST", BRANCHES, answer)
-    if found is False:
-        assert made.create("docs", "dev", HEAD, hidden=False) is False
-        return
-    with pytest.raises(found):
-        made.create("docs", "dev", HEAD, hidden=False)
-
-
-def test_a_branch_is_deleted_and_one_that_is_not_there_is_told(client: Client) -> None:
-    assert writes(client, "DELETE", BRANCH, Reply(204))[0].delete("docs", "dev") is True
-    assert writes(client, "DELETE", BRANCH, NO_BRANCH)[0].delete("docs", "dev") is False
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "words"),
-    [
-        (
-            (412, {"message": "pre-delete-branch hook aborted, run id 'x': no"}),
-            BranchRefusedError,
-            "hook aborted",
-        ),
-        (
-            (403, {"message": "cannot delete repository default branch"}),
-            BranchRefusedError,
-            "default branch",
-        ),
-        ((403, {"message": "read-only repository"}), RepositoryStateError, "read-only"),
-        (NO_REPOSITORY, NotFoundError, "repository not found"),
-        (
-            (401, {"message": "insufficient permissions: not allowed to fs:DeleteBranch"}),
-            PermissionDeniedError,
-            "fs:DeleteBranch",
-        ),
-    ],
-)
-def test_a_branch_that_is_not_deleted_says_why(
-    client: Client, answer: Any, error: type[Exception], words: str
-) -> None:
-    made, _ = writes(client, "DELETE", BRANCH, answer)
-    with pytest.raises(error, match=words):
-        made.delete("docs", "dev")
-
-
-def test_a_deletion_is_never_asked_for_twice(client: Client) -> None:
-    made, scripted = writes(client, "DELETE", BRANCH, (500, {"message": "try again"}))
-    with pytest.raises(TransientError, match="1 times"):
-        made.delete("docs", "dev")
-    assert len(scripted.calls) == 1

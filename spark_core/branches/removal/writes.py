@@ -1,6 +1,4 @@
-"""Change a repository for entry removal: branches, entries, commits, merges and reverts.
-
-Branch retention has its own calls in `branch_writes`.
+"""Change a repository on the server: branches, entries, commits, merges and reverts.
 
 Only what can be sent twice without harm is repeated. After a lost answer to any other call nobody
 knows whether it took effect: it ends with a `TransientError`, and the caller looks. Bodies are
@@ -15,54 +13,43 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
+from spark_core.branches.removal.refused import (
+    NEXT_STEPS,
+    REFUSALS,
+    Reason,
+    WriteRefusedError,
+    reason_of,
+)
 from spark_core.errors import (
     LakegcError,
     NotFoundError,
     PermissionDeniedError,
     RepositoryStateError,
 )
+from spark_core.lakefs import LakeFSServer
 from spark_core.lakefs.answers import Body
 from spark_core.lakefs.calls import Answer, Call
-from spark_core.lakefs.transport import Transport
 
 # Paths of one call; the server takes no more.
 MOST_PATHS = 1_000
-
-Reason = Literal["staged", "conflict", "hook", "protected", "nothing", "exists", "default_branch"]
-# Statuses that say why a write is refused; a lacking permission is another matter.
-_REFUSALS = (400, 403, 409, 412)
-
-
-class WriteRefusedError(RepositoryStateError):
-    """The server understood a write and refused it for the state that the repository is in.
-
-    Attributes:
-        reason: `staged`: the branch has uncommitted changes. `conflict`: both sides changed a path.
-            `hook`: an action of the repository refused it. `protected`: a branch protection rule
-            refused it. `nothing`: there is nothing to change. `exists`: there is a branch of that
-            name. `default_branch`: it cannot be deleted.
-    """
-
-    reason: Reason = "conflict"
 
 
 class Writes:
     """The writing calls of one server.
 
     Args:
-        transport: Shared with the reading calls.
+        server: The server; these calls are counted with its others.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, server: LakeFSServer) -> None:
         from lakefs_sdk.api.branches_api import BranchesApi
         from lakefs_sdk.api.commits_api import CommitsApi
         from lakefs_sdk.api.objects_api import ObjectsApi
         from lakefs_sdk.api.refs_api import RefsApi
 
-        self._transport = transport
-        client = transport.client
+        self._transport = server.transport
+        client = server.transport.client
         self._branches = BranchesApi(client)
         self._commits = CommitsApi(client)
         self._objects = ObjectsApi(client)
@@ -94,7 +81,7 @@ class Writes:
             self._branches.create_branch_with_http_info,
             repository_id,
             {"name": name, "source": source},
-            expected=_REFUSALS,
+            expected=REFUSALS,
         )
         self._require_done(call, answer)
         return answer.body.decode(errors="replace").strip()
@@ -116,7 +103,7 @@ class Writes:
                 self._branches.delete_branch_with_http_info,
                 repository_id,
                 name,
-                expected=_REFUSALS,
+                expected=REFUSALS,
             )
         except NotFoundError:
             return False
@@ -151,7 +138,7 @@ class Writes:
             repository_id,
             branch,
             {"paths": list(paths)},
-            expected=_REFUSALS,
+            expected=REFUSALS,
         )
         self._require_done(call, answer)
         wrong = Body.of(call, answer).optional_parts("errors")
@@ -162,7 +149,7 @@ class Writes:
         """Return the error for paths that the server did not delete."""
         status, message = wrong[0].integer("status_code"), wrong[0].text("message")
         which = f"; {len(wrong)} in all, for instance {wrong[0].optional_text('path')[:200]!r}"
-        reason = _reason(status, message)
+        reason = reason_of(status, message)
         if reason is not None:
             return self._refused(call, reason, message, which)
         found = f"{call.subject}: the server answered {status} to some paths"
@@ -190,7 +177,7 @@ class Writes:
             repository_id,
             branch,
             {"type": "object", "path": path},
-            expected=_REFUSALS,
+            expected=REFUSALS,
         )
         self._require_done(call, answer)
 
@@ -214,7 +201,7 @@ class Writes:
             repository_id,
             branch,
             {"message": message, "metadata": dict(metadata)},
-            expected=_REFUSALS,
+            expected=REFUSALS,
         )
         self._require_done(call, answer)
         return Body.of(call, answer).commit_id("id")
@@ -249,7 +236,7 @@ class Writes:
             source,
             branch,
             merge={"message": message, "metadata": dict(metadata)},
-            expected=_REFUSALS,
+            expected=REFUSALS,
         )
         self._require_done(call, answer)
         return Body.of(call, answer).commit_id("reference")
@@ -291,14 +278,14 @@ class Writes:
                 "parent_number": 1,
                 "commit_overrides": {"message": message, "metadata": dict(metadata)},
             },
-            expected=_REFUSALS,
+            expected=REFUSALS,
         )
         self._require_done(call, answer)
 
     def _require_done(self, call: Call, answer: Answer) -> None:
         if answer.status < 300:
             return
-        reason = _reason(answer.status, answer.message)
+        reason = reason_of(answer.status, answer.message)
         if reason is None:
             raise self._transport.errors.of_answer(call, answer)
         raise self._refused(call, reason, answer.message)
@@ -308,36 +295,6 @@ class Writes:
     ) -> WriteRefusedError:
         shown = self._transport.errors.shown(message)
         found = f"{call.subject}: the server refused it" + (f" ({shown})" if shown else "") + which
-        error = WriteRefusedError(found, _NEXT_STEPS[reason])
+        error = WriteRefusedError(found, NEXT_STEPS[reason])
         error.reason = reason
         return error
-
-
-_NEXT_STEPS: Mapping[Reason, str] = {
-    "staged": "Commit or reset what is staged on the branch.",
-    "conflict": "Somebody changed the same paths: look at the branch.",
-    "hook": "Look at the repository's actions, which refused it.",
-    "protected": "Look at the repository's branch protection rules.",
-    "nothing": "There is nothing to change.",
-    "exists": "Look at that branch; delete it if nobody needs it.",
-    "default_branch": "The default branch of a repository cannot be deleted.",
-}
-
-
-def _reason(status: int, message: str) -> Reason | None:
-    """Tell why the server refuses, by its status and its words."""
-    if status == 412:
-        return "hook"
-    words: list[tuple[int, str, Reason]] = [
-        (403, "protected branch", "protected"),
-        (403, "default branch", "default_branch"),
-        (400, "default branch", "default_branch"),
-        (400, "dirty branch", "staged"),
-        (400, "no changes", "nothing"),
-        (409, "not unique", "exists"),
-    ]
-    for of_status, some, reason in words:
-        if status == of_status and some in message:
-            return reason
-    # The answer to a merge with a conflict has no message.
-    return "conflict" if status == 409 else None

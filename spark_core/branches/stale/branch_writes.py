@@ -1,12 +1,12 @@
-"""Make and delete branches for branch retention; entry removal has its own calls in `writes`."""
+"""Make and delete branches on the server."""
 
 from __future__ import annotations
 
 from spark_core.errors import LakegcError, RepositoryStateError
+from spark_core.lakefs import LakeFSServer
 from spark_core.lakefs.answers import unreadable
 from spark_core.lakefs.branch_reads import is_absent_branch
 from spark_core.lakefs.calls import READ_ONLY, Answer, Call
-from spark_core.lakefs.transport import Transport
 
 _DEFAULT_BRANCH = "cannot delete repository default branch"
 # A name or commit that the server does not take; a name in use; a hook that refuses.
@@ -24,17 +24,17 @@ class BranchWrites:
     calls `delete` has looked before.
 
     Args:
-        transport: Makes the calls.
+        server: The server; these calls are counted with its others.
 
     References:
         lakeFS 71a45eeb1 `pkg/graveler/graveler.go`: `DeleteBranch`, `CreateBranch`.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, server: LakeFSServer) -> None:
         from lakefs_sdk.api.branches_api import BranchesApi
 
-        self._transport = transport
-        self._branches = BranchesApi(transport.client)
+        self._transport = server.transport
+        self._branches = BranchesApi(server.transport.client)
 
     def create(self, repository_id: str, branch: str, commit_id: str, *, hidden: bool) -> bool:
         """Make a branch at a commit.
