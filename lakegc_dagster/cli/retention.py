@@ -94,10 +94,10 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
       lakegc retention set my-repo --policy-file retention.yml
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.references.policies import document, versions
+        from spark_core.references.policies import parsing, versions
 
         effect = read_settings(config, stack).repository(repository).policy_effect
-        policy = document.parse(file.read_bytes(), name=str(file), policy_effect=effect)
+        policy = parsing.parse(file.read_bytes(), name=str(file), policy_effect=effect)
         run = open_now(config, stack, repository)
         version = versions.put(run, policy, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
@@ -236,11 +236,11 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
     with ExitStack() as stack:
         from lakegc_dagster.stored_runs import open_chosen
         from spark_core.branches import removal
-        from spark_core.references.policies import document, what_if
+        from spark_core.references.policies import parsing, what_if
 
         settings = read_settings(config, stack)
         effect = settings.repository(repository).policy_effect
-        policy = document.parse(file.read_bytes(), name=str(file), policy_effect=effect)
+        policy = parsing.parse(file.read_bytes(), name=str(file), policy_effect=effect)
         run = None
         if not all(rule.removes for rule in policy.rules):
             run = open_chosen(settings, repository, key)

@@ -37,7 +37,7 @@ from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.plain_text import bytes_text
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
-from spark_core.references.policies import document, versions
+from spark_core.references.policies import parsing, versions
 from spark_core.references.policies.confirmed import CHECK, confirm_marked
 from spark_core.report import Report
 from spark_core.run import Run
@@ -176,7 +176,7 @@ def _tell_of_policy(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
 def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterator[str]) -> RunKey:
     """Set the policy, show what it names, and confirm it; return the key of the next run."""
     run = open_stored(settings, REPOSITORY_ID, key)
-    policy = document.parse(POLICY.encode(), name="policy")
+    policy = parsing.parse(POLICY.encode(), name="policy")
     versions.put(run, policy, who="the demo")
     title = "Mark: what the policy names; nothing goes before a person has confirmed it"
     _heading(shown, next(headings), title)

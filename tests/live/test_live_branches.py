@@ -10,7 +10,7 @@ from spark_core.branches.stale import deletion, marked, server_patterns
 from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.model import RunKey
 from spark_core.references.policies import versions
-from spark_core.references.policies.document import parse
+from spark_core.references.policies.parsing import parse
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
 

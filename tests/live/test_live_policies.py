@@ -16,7 +16,7 @@ from spark_core.lakefs import LakeFSServer, walk_refs
 from spark_core.lakefs.permissions import Permissions
 from spark_core.model import RetentionRules, RunKey
 from spark_core.references.policies import confirmed, versions
-from spark_core.references.policies.document import parse
+from spark_core.references.policies.parsing import parse
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
 from tests.support.live_repository import LiveRepository

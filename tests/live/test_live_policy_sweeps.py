@@ -15,7 +15,7 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.references.policies import confirmed, versions
-from spark_core.references.policies.document import parse
+from spark_core.references.policies.parsing import parse
 from spark_core.run import RunOptions, open_run
 from tests.support.clock import LaterClock
 from tests.support.earlier_runs import store_seen_heads

@@ -7,7 +7,7 @@ import pytest
 from spark_core import graveler, holds
 from spark_core.errors import ChainError, IncompleteReadError
 from spark_core.records import tables
-from spark_core.references.policies import document, expirations, history, versions
+from spark_core.references.policies import expirations, history, parsing, versions
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.spark import placement
@@ -306,7 +306,7 @@ def test_the_figures_name_the_largest_and_the_newest_of_each_rule(told):
     told.at(30)
     run, mark = told.marked()
     text = b'{"rules": [{"filter": {"prefix": "main/big/"}, "expiration": {"days": 1}}]}'
-    facts = expirations.find(run, document.parse(text, name="x"), mark)[0].facts()
+    facts = expirations.find(run, parsing.parse(text, name="x"), mark)[0].facts()
     assert [row[3] for row in facts["largest"]["1"]] == [f"big/{n:02d}" for n in range(11, 1, -1)]
     assert [row[3] for row in facts["newest"]["1"]] == [f"big/{n:02d}" for n in range(11, 1, -1)]
     assert facts["by_rule"] == [[1, "main/big/", 12, sum(100 + n for n in range(12))]]

@@ -10,7 +10,7 @@ from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import RunKey
 from spark_core.references.policies import versions
-from spark_core.references.policies.document import parse
+from spark_core.references.policies.parsing import parse
 from spark_core.run import Environment, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock

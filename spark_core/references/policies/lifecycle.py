@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from spark_core.globs import Syntax, matches
+from spark_core.references.policies.faults import Faults
 from spark_core.references.policies.places import Value, shown
 
 SECTION = "branch_lifecycle"
@@ -98,74 +99,62 @@ def first_match(patterns: Sequence[str], branch: str) -> str | None:
     return next((pattern for pattern in patterns if matches(pattern, branch, Syntax())), None)
 
 
-class Reader(Protocol):
-    """What collects the faults of a document."""
-
-    def fault(self, value: Value, key: str, problem: str) -> None:
-        """Note a fault."""
-
-    def keys(self, value: Value, key: str, known: Sequence[str]) -> dict[str, Value] | None:
-        """Return the values of a mapping by key; None if it is none."""
-
-
-def read_section(value: Value, reader: Reader) -> Lifecycle | None:
-    """Read the section; None if it is none, as the reader's faults say."""
+def read_section(value: Value, faults: Faults) -> Lifecycle | None:
+    """Read the section; None if it is none, as the faults say."""
     known = ("policies", "keep", "delete_staged", "undo_days")
-    found = reader.keys(value, SECTION, known)
+    found = faults.keys(value, SECTION, known)
     if found is None:
         return None
-    keep = _patterns(found["keep"], f"{SECTION}.keep", reader) if "keep" in found else ()
-    policies = _policies(value, found, reader)
-    undo_days = _days(found, "undo_days", SECTION, reader)
+    keep = _patterns(found["keep"], f"{SECTION}.keep", faults) if "keep" in found else ()
+    policies = _policies(value, found, faults)
+    undo_days = _days(found, "undo_days", SECTION, faults)
     return Lifecycle(
         policies,
         keep,
-        delete_staged=_flag(found.get("delete_staged"), f"{SECTION}.delete_staged", reader),
+        delete_staged=_flag(found.get("delete_staged"), f"{SECTION}.delete_staged", faults),
         undo_days=DEFAULT_UNDO_DAYS if undo_days is None else undo_days,
     )
 
 
 def _policies(
-    section: Value, found: Mapping[str, Value], reader: Reader
+    section: Value, found: Mapping[str, Value], faults: Faults
 ) -> tuple[LifecyclePolicy, ...]:
     key = f"{SECTION}.policies"
     listed = found.get("policies")
     if listed is None:
-        reader.fault(section, key, "missing")
+        faults.add(section, key, "missing")
         return ()
     if not isinstance(listed.content, list):
-        reader.fault(listed, key, f"{shown(listed)}, wanted a list of policies")
+        faults.add(listed, key, f"{shown(listed)}, wanted a list of policies")
         return ()
     if not 1 <= len(listed.content) <= MOST_POLICIES:
-        reader.fault(
-            listed, key, f"{len(listed.content):,} policies, wanted 1 to {MOST_POLICIES:,}"
-        )
-    read = (_policy(value, f"{key}[{at}]", reader) for at, value in enumerate(listed.content))
+        faults.add(listed, key, f"{len(listed.content):,} policies, wanted 1 to {MOST_POLICIES:,}")
+    read = (_policy(value, f"{key}[{at}]", faults) for at, value in enumerate(listed.content))
     return tuple(policy for policy in read if policy is not None)
 
 
-def _policy(value: Value, key: str, reader: Reader) -> LifecyclePolicy | None:
-    found = reader.keys(value, key, ("branches", "max_age_days", "max_inactivity_days"))
+def _policy(value: Value, key: str, faults: Faults) -> LifecyclePolicy | None:
+    found = faults.keys(value, key, ("branches", "max_age_days", "max_inactivity_days"))
     if found is None:
         return None
     if "branches" in found:
-        branches = _patterns(found["branches"], f"{key}.branches", reader, at_least=1)
+        branches = _patterns(found["branches"], f"{key}.branches", faults, at_least=1)
     else:
-        reader.fault(value, f"{key}.branches", "missing")
+        faults.add(value, f"{key}.branches", "missing")
         branches = ()
-    age = _days(found, "max_age_days", key, reader)
-    inactivity = _days(found, "max_inactivity_days", key, reader)
+    age = _days(found, "max_age_days", key, faults)
+    inactivity = _days(found, "max_inactivity_days", key, faults)
     if not {"max_age_days", "max_inactivity_days"} & found.keys():
-        reader.fault(value, key, "has no days; give `max_age_days`, `max_inactivity_days` or both")
+        faults.add(value, key, "has no days; give `max_age_days`, `max_inactivity_days` or both")
     return LifecyclePolicy(branches, age, inactivity)
 
 
-def _patterns(value: Value, key: str, reader: Reader, *, at_least: int = 0) -> tuple[str, ...]:
+def _patterns(value: Value, key: str, faults: Faults, *, at_least: int = 0) -> tuple[str, ...]:
     if not isinstance(value.content, list):
-        reader.fault(value, key, f"{shown(value)}, wanted a list of patterns of branch names")
+        faults.add(value, key, f"{shown(value)}, wanted a list of patterns of branch names")
         return ()
     if not at_least <= len(value.content) <= MOST_PATTERNS:
-        reader.fault(
+        faults.add(
             value,
             key,
             f"{len(value.content):,} patterns, wanted {at_least} to {MOST_PATTERNS:,}",
@@ -174,9 +163,9 @@ def _patterns(value: Value, key: str, reader: Reader, *, at_least: int = 0) -> t
     for at, each in enumerate(value.content):
         problem = _problem(each)
         if problem:
-            reader.fault(each, f"{key}[{at}]", problem)
+            faults.add(each, f"{key}[{at}]", problem)
         elif each.content in patterns:
-            reader.fault(each, f"{key}[{at}]", f"{each.content} is named twice")
+            faults.add(each, f"{key}[{at}]", f"{each.content} is named twice")
         else:
             patterns.append(each.content)
     return tuple(patterns)
@@ -196,7 +185,7 @@ def _problem(value: Value) -> str:
     return ""
 
 
-def _days(found: Mapping[str, Value], name: str, key: str, reader: Reader) -> int | None:
+def _days(found: Mapping[str, Value], name: str, key: str, faults: Faults) -> int | None:
     value = found.get(name)
     if value is None:
         return None
@@ -204,13 +193,13 @@ def _days(found: Mapping[str, Value], name: str, key: str, reader: Reader) -> in
     if type(value.content) is int and 1 <= value.content <= LONGEST_DAYS:
         return value.content
     problem = f"{shown(value)}, wanted whole days from 1 to {LONGEST_DAYS:,}"
-    reader.fault(value, f"{key}.{name}", problem)
+    faults.add(value, f"{key}.{name}", problem)
     return 1
 
 
-def _flag(value: Value | None, key: str, reader: Reader) -> bool:
+def _flag(value: Value | None, key: str, faults: Faults) -> bool:
     if value is None:
         return False
     if not isinstance(value.content, bool):
-        reader.fault(value, key, f"{shown(value)}, wanted true or false")
+        faults.add(value, key, f"{shown(value)}, wanted true or false")
     return value.content is True

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_core.references.policies.document import (
-    ACTIONS,
-    LONGEST_DAYS,
-    MOST_RULES,
-    REMOVAL_ACTIONS,
-    REMOVE,
-)
+from spark_core.references.policies.document import ACTIONS, REMOVAL_ACTIONS, REMOVE
 from spark_core.references.policies.lifecycle import DEFAULT_UNDO_DAYS, MOST_PATTERNS, MOST_POLICIES
+from spark_core.references.policies.parsing import MOST_RULES
+from spark_core.references.policies.rule_parsing import LONGEST_DAYS
 
 _PERIOD: dict[str, Any] = {
     "type": "object",

@@ -17,8 +17,9 @@ from spark_core.errors import (
     SettingsError,
 )
 from spark_core.records.documents import Count, Document, Instant
-from spark_core.references.policies import document
-from spark_core.references.policies.document import Policy, PolicyError
+from spark_core.references.policies.document import Policy
+from spark_core.references.policies.faults import PolicyError
+from spark_core.references.policies.parsing import of_content
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 
@@ -65,7 +66,7 @@ class Version(Document):
             return None
         name = lakegc_keys.policy_key(self.number)
         try:
-            policy = document.of_content(self.content, name=name)
+            policy = of_content(self.content, name=name)
         except PolicyError as wrong:
             raise CorruptTableError(name, None, wrong.found, _WAY_ON) from wrong
         if policy.digest != self.policy_digest:

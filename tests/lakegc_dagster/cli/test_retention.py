@@ -12,7 +12,7 @@ from lakegc_dagster.stored_runs import open_stored
 from spark_core import lakegc_keys
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.model import RunKey
-from spark_core.references.policies import document, versions
+from spark_core.references.policies import parsing, versions
 from spark_core.references.policies.schema import schema_text
 from spark_core.settings import load_settings
 from tests.support.command_line import WITH_REPO, settings_in_environment
@@ -59,7 +59,7 @@ def test_a_policy_is_set_shown_replaced_and_ended(retention, run):
     assert "all after 14 days" in made.stdout
     assert "reading them answers 410" in made.stdout
     first = versions.newest(run)
-    assert (first.number, first.policy) == (1, document.parse(LOGS.encode(), name="x"))
+    assert (first.number, first.policy) == (1, parsing.parse(LOGS.encode(), name="x"))
     assert retention("set", "repo", document=SCRATCH).exit_code == 0
     assert json.loads(retention("get", "repo", "--json").stdout) == {
         "rules": [
@@ -126,7 +126,7 @@ def test_something_else_than_a_repository_is_no_repository(retention, name):
 
 
 def test_of_two_people_who_set_a_version_at_once_one_is_told(run, monkeypatch):
-    mine, theirs = (document.parse(text.encode(), name="x") for text in (LOGS, SCRATCH))
+    mine, theirs = (parsing.parse(text.encode(), name="x") for text in (LOGS, SCRATCH))
     versions.put(run, theirs, who="them")
     monkeypatch.setattr(versions, "history", lambda _: [])
     with pytest.raises(versions.SettingsError, match="set by them at the same time"):
@@ -173,7 +173,7 @@ def test_something_else_among_the_versions_is_refused(run):
 
 
 def test_a_policy_of_an_earlier_repository_of_that_name_does_not_count(run):
-    version = versions.put(run, document.parse(LOGS.encode(), name="x"), who="me")
+    version = versions.put(run, parsing.parse(LOGS.encode(), name="x"), who="me")
     other = versions.Version(**{**vars(version), "instance": "repo created 2020 in local://repo"})
     run.store.put(lakegc_keys.policy_key(1), other.to_json())
     with pytest.raises(ChainError, match="was set for 'repo created 2020"):
@@ -190,7 +190,7 @@ def test_the_schema_is_printed_without_settings():
 
 
 def test_ending_a_policy_twice_is_told(run):
-    versions.put(run, document.parse(LOGS.encode(), name="x"), who="me")
+    versions.put(run, parsing.parse(LOGS.encode(), name="x"), who="me")
     versions.put(run, None, who="me")
     with pytest.raises(NotFoundError):
         versions.put(run, None, who="me")

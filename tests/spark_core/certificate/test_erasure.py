@@ -5,7 +5,7 @@ from datetime import timedelta
 from spark_core.certificate.erasure import removal_policy, way
 from spark_core.certificate.under_prefix import Once, UnderPrefix
 from spark_core.model import Commit, RetentionRules
-from spark_core.references.policies.document import parse
+from spark_core.references.policies.parsing import parse
 from spark_core.run import RunOptions
 from tests.support.written_run import NOW
 

@@ -11,7 +11,7 @@ from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import holds
 from spark_core.branches.stale import deletion, marked
 from spark_core.references.policies import versions
-from spark_core.references.policies.document import parse
+from spark_core.references.policies.parsing import parse
 from tests.support.earlier_runs import store_seen_heads
 from tests.support.sandbox_runs import open_sandbox_run
 

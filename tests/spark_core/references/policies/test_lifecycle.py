@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.references.policies import lifecycle
-from spark_core.references.policies.document import Policy, PolicyError, of_content, parse
+from spark_core.references.policies.document import Policy
+from spark_core.references.policies.faults import PolicyError
 from spark_core.references.policies.lifecycle import Lifecycle, LifecyclePolicy
+from spark_core.references.policies.parsing import of_content, parse
 from spark_core.references.policies.schema import SCHEMA
 from tests.support.examples import examples
 

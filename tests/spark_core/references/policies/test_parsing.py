@@ -11,15 +11,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_core.references.policies import document
-from spark_core.references.policies.document import (
-    MOST_RULES,
-    Period,
-    Policy,
-    PolicyError,
-    Rule,
-    parse,
-)
+from spark_core.references.policies.document import Period, Policy, Rule
+from spark_core.references.policies.faults import PolicyError
+from spark_core.references.policies.parsing import MOST_RULES, of_content, parse
 from spark_core.references.policies.schema import SCHEMA, schema_text
 
 # The example of the old document, with its second rule without a status.
@@ -464,12 +458,10 @@ def test_any_text_is_a_policy_or_is_refused(text):
 def test_a_rule_without_an_effect_has_that_of_the_repository_and_names_it_from_then_on():
     text = b'{"rules": [{"filter": {"prefix": "main/x/"}, "expiration": {"days": 1}}]}'
     usual, removing = (
-        document.parse(text, name="x", policy_effect=effect) for effect in ("expire", "remove")
+        parse(text, name="x", policy_effect=effect) for effect in ("expire", "remove")
     )
     assert (usual.rules[0].effect, removing.rules[0].effect) == (None, "remove")
-    assert document.of_content(removing.content(), name="x") == removing
+    assert of_content(removing.content(), name="x") == removing
     assert usual.digest != removing.digest
     with pytest.raises(PolicyError, match="has no prefix"):
-        document.parse(
-            b'{"rules": [{"expiration": {"days": 1}}]}', name="x", policy_effect="remove"
-        )
+        parse(b'{"rules": [{"expiration": {"days": 1}}]}', name="x", policy_effect="remove")
