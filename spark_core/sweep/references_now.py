@@ -45,7 +45,9 @@ from spark_core.references.heads import Heads
 from spark_core.references.policies import staged_names, versions
 from spark_core.references.policies.confirmed import is_confirmed
 from spark_core.references.policies.document import Policy
-from spark_core.references.policies.expirations import UNREADABLE, NamedNow, instant_of, named_now
+from spark_core.references.policies.every_name import instant_of
+from spark_core.references.policies.expirations import UNREADABLE
+from spark_core.references.policies.named_now import NamedNow, named_now
 from spark_core.references.policies.staged_names import StagedJudge
 from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
 from spark_core.references.twins import OBJECTS

@@ -10,7 +10,7 @@ import pytest
 
 from spark_core import schemas
 from spark_core.holds import Hold, Holds
-from spark_core.references.policies import expirations, history
+from spark_core.references.policies import history, objects_due
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.due import RETAINED, Changes, Entry, Judge
 from spark_core.references.policies.names import Graph, Lines
@@ -52,7 +52,7 @@ def judging(instant=100 * DAY, unread=(), holds=()):
     lines = Lines(("main",), np.zeros(2, np.int64))
     judge = Judge(policy, graph, lines, changes, unread, instant)
     held = Holds(tuple(holds))
-    return expirations._Judges(judge, StagedJudge.of(policy, held, instant), held)
+    return objects_due.Judges(judge, StagedJudge.of(policy, held, instant), held)
 
 
 def named(judges, *, listed, names=(), staged=(), committed=(), of_commits=()):
@@ -60,13 +60,13 @@ def named(judges, *, listed, names=(), staged=(), committed=(), of_commits=()):
     bucket = {
         "entries": entries(*of_commits),
         "listed": of_schema(
-            expirations._LISTED, [(hash_, address, 1, LONG_AGO, "") for hash_, address in listed]
+            objects_due.LISTED, [(hash_, address, 1, LONG_AGO, "") for hash_, address in listed]
         ),
         "staged": of_schema(STAGED, staged),
         "names": of_schema(schemas.STAGED_NAMES, names),
         "committed": of_schema(HASHES, [(hash_,) for hash_ in committed]),
     }
-    ((_, rows),) = expirations._named(2, judges, bucket).rows.items()
+    ((_, rows),) = objects_due.named_of_listed(2, judges, bucket).rows.items()
     return {row["address"]: row["rule"] for row in rows.to_pylist()}
 
 
@@ -74,7 +74,7 @@ def test_two_objects_of_one_hash_have_the_names_of_both():
     rows = entries((7, b"logs/a", 1, 0), (7, b"data/b", 2, 1), (8, b"logs/c", 3, 0))
     rows = rows.filter(rows["path"].is_valid())
     listed = of_schema(HASHES, [(7,), (7,), (8,), (9,)])
-    assert expirations.names_in_commits(rows, listed) == {
+    assert objects_due.names_in_commits(rows, listed) == {
         7: [Entry(b"data/b", 2, (1,)), Entry(b"logs/a", 1, (0,))],
         8: [Entry(b"logs/c", 3, (0,))],
     }
@@ -84,7 +84,7 @@ def test_an_entry_of_many_ranges_is_one_name_with_its_latest_date():
     rows = entries((7, b"logs/a", 5, 1), (7, b"logs/a", 4, 0), (7, b"logs/a", 4, 1))
     rows = rows.filter(rows["path"].is_valid())
     listed = of_schema(HASHES, [(7,)])
-    assert expirations.names_in_commits(rows, listed) == {7: [Entry(b"logs/a", 5, (0, 1))]}
+    assert objects_due.names_in_commits(rows, listed) == {7: [Entry(b"logs/a", 5, (0, 1))]}
 
 
 def test_an_object_whose_hash_another_one_has_goes_only_if_both_may():
@@ -147,11 +147,11 @@ def test_a_plan_is_divided_into_what_rules_name_what_no_commit_has_and_the_rest(
         "entries": entries((7, b"logs/a", 1, 0), (8, b"data/b", 1, 1)),
         "plan": of_schema(HASHED, plan),
     }
-    sent = expirations._named_again(judging(), bucket)
+    sent = objects_due.named_of_plan(judging(), bucket)
     found = {number % 2: rows["address"].to_pylist() for number, rows in sent.rows.items()}
     assert found == {
-        expirations._BY_RULES: ["data/logs"],
-        expirations._IN_NO_COMMIT: ["data/new"],
+        objects_due.BY_RULES: ["data/logs"],
+        objects_due.IN_NO_COMMIT: ["data/new"],
     }
     assert sent.receipt.came == {"entries": 2, "ranges": 2, "plan": 3}
     assert sent.receipt.inside == 2
@@ -159,6 +159,6 @@ def test_a_plan_is_divided_into_what_rules_name_what_no_commit_has_and_the_rest(
 
 def test_a_range_that_cannot_be_read_is_told_of():
     row = partial(of_schema, history.ENTRIES)([(3, None, 0, 3, history.UNREAD)])
-    found, rows = expirations._begun({"entries": row})
+    found, rows = objects_due._begun({"entries": row})
     assert (found.unread, found.came["ranges"], found.inside) == ({3}, 1, 0)
     assert rows.num_rows == 0
