@@ -7,7 +7,7 @@ import pytest
 from spark_core import graveler, holds
 from spark_core.errors import ChainError, IncompleteReadError
 from spark_core.records import tables
-from spark_core.references.policies import expirations, history, parsing, versions
+from spark_core.references.policies import dated_entries, expirations, parsing, versions
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.spark import placement
@@ -193,12 +193,12 @@ def test_entries_that_get_lost_on_their_way_name_nothing(told, monkeypatch):
     told.committed("main", "data/a")
     told.at(9)
     run, mark = told.marked()
-    read = history._read
+    read = dated_entries._read
 
     def lossy(*task):
         yield from (batch for batch in read(*task) if batch.num_rows < 2)
 
-    monkeypatch.setattr(history, "_read", lossy)
+    monkeypatch.setattr(dated_entries, "_read", lossy)
     with pytest.raises(IncompleteReadError, match="1 of 3 rows of `entries` came out of"):
         expirations.find(run, Policy((rule(None, 1),)), mark)
 
@@ -290,7 +290,7 @@ def test_executors_find_what_the_driver_finds(told, monkeypatch):
     assert set(here) == set(logs)
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr("spark_core.references.policies.history._COMMITS_OF_A_TASK", 2)
-    monkeypatch.setattr("spark_core.references.policies.history._RANGES_OF_A_TASK", 2)
+    monkeypatch.setattr("spark_core.references.policies.dated_entries._RANGES_OF_A_TASK", 2)
     told.at(10)
     assert set(told.named(rule("main/logs/", 1))) == set(logs)
 

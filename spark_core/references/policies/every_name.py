@@ -20,6 +20,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, tables_prefix
 from spark_core.references.policies import history, sightings
+from spark_core.references.policies.dated_entries import entries_of
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import AT_HEAD, KEPT, RETAINED, Judge
 from spark_core.references.policies.named_by_rules import NamedByRules
@@ -103,7 +104,7 @@ def meet_all_names(
     while True:
         judge = replace(judge, unread=past.unread_commits(unread))
         judges = Judges(judge, StagedJudge.of(policy, read.holds, judge.instant), read.holds)
-        entries = history.entries_of(run, reader, past, unread)
+        entries = entries_of(run, reader, past, unread)
         receipts, done = Exchange(
             {"entries": entries, **sources}, partial(kernel, judges), schema, work
         ).run(lambda: run.spark, threads=run.options.read_threads)

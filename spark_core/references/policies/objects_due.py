@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.holds import Holds
 from spark_core.references import rows_aside
-from spark_core.references.policies import history, staged_names
+from spark_core.references.policies import dated_entries, staged_names
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import Due, Entry, Judge
 from spark_core.references.policies.named_by_rules import NamedByRules
@@ -99,7 +99,7 @@ def _begun(bucket: Mapping[str, pa.Table]) -> tuple[NamedByRules, pa.Table]:
     rows = bucket["entries"]
     is_range = rows["path"].is_null()
     ranges, entries = rows.filter(is_range), rows.filter(pc.invert(is_range))
-    is_read = pc.not_equal(ranges["inside"], history.UNREAD)
+    is_read = pc.not_equal(ranges["inside"], dated_entries.UNREAD)
     came = Counter({name: table.num_rows for name, table in bucket.items()})
     came.update(ranges=ranges.num_rows, entries=-ranges.num_rows)
     found = NamedByRules(
@@ -134,7 +134,7 @@ def names_in_commits(entries: pa.Table, objects: pa.Table) -> dict[int, list[Ent
     A hash that two objects share gives each the names of both, which can only keep them.
 
     Args:
-        entries: Columns of `history.ENTRIES`, none of them the row of a range.
+        entries: Columns of `dated_entries.ENTRIES`, none of them the row of a range.
         objects: Column address_hash.
     """
     paths = (

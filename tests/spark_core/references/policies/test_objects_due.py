@@ -10,7 +10,7 @@ import pytest
 
 from spark_core import schemas
 from spark_core.holds import Hold, Holds
-from spark_core.references.policies import history, objects_due
+from spark_core.references.policies import dated_entries, objects_due
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.due import RETAINED, Changes, Entry, Judge
 from spark_core.references.policies.names import Graph, Lines
@@ -31,7 +31,7 @@ def entries(*rows):
     """Rows of entries: hash, path, date, number of the range; and one for each range."""
     ranges = Counter(row[3] for row in rows)
     whole = [(number, None, 0, number, count) for number, count in ranges.items()]
-    return of_schema(history.ENTRIES, [*((*row, None) for row in rows), *whole])
+    return of_schema(dated_entries.ENTRIES, [*((*row, None) for row in rows), *whole])
 
 
 def of_schema(schema, rows):
@@ -158,7 +158,7 @@ def test_a_plan_is_divided_into_what_rules_name_what_no_commit_has_and_the_rest(
 
 
 def test_a_range_that_cannot_be_read_is_told_of():
-    row = partial(of_schema, history.ENTRIES)([(3, None, 0, 3, history.UNREAD)])
+    row = partial(of_schema, dated_entries.ENTRIES)([(3, None, 0, 3, dated_entries.UNREAD)])
     found, rows = objects_due._begun({"entries": row})
     assert (found.unread, found.came["ranges"], found.inside) == ({3}, 1, 0)
     assert rows.num_rows == 0
