@@ -48,7 +48,7 @@ from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import instant_of
 from spark_core.references.policies.expirations import UNREADABLE
 from spark_core.references.policies.named_now import NamedNow, named_now
-from spark_core.references.policies.staged_names import StagedJudge
+from spark_core.references.policies.staged_due import StagedJudge, are_asked_for, held_branches
 from spark_core.references.second_look import HIDDEN, NAMES, QUICK, Parts
 from spark_core.references.twins import OBJECTS
 from spark_core.references.uncommitted import read_staged
@@ -347,7 +347,7 @@ class _Reading:
             found["names"] = _by_hash(names.taken, _NAMES)
         return KeptRules(
             holds,
-            held_branches=staged_names.held_branches(holds),
+            held_branches=held_branches(holds),
             not_named=why,
             readings=sum(1 + len(set(one.figures.server_runs)) for one in staged),
             # The document may have changed since the names were read.
@@ -383,7 +383,7 @@ class _Reading:
         """
         run = self.run
         policy, _ = _policy_now(run, by_policy.digest)
-        if policy is None or not staged_names.are_asked_for(policy):
+        if policy is None or not are_asked_for(policy):
             self.names = None
             return
         self.parts.turn(self.budget)

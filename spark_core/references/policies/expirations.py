@@ -33,6 +33,7 @@ from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import Judged, meet_all_names
 from spark_core.references.policies.named_by_rules import NAMED
 from spark_core.references.policies.objects_due import LISTED, named_of_listed
+from spark_core.references.policies.staged_due import are_asked_for
 from spark_core.references.policies.staged_names import StagedNames
 from spark_core.references.policies.waiting import what_waits
 from spark_core.run import Run, chain
@@ -136,7 +137,7 @@ def find(
     """
     with ExitStack() as held:
         staged = None
-        if staged_names.are_asked_for(policy):
+        if are_asked_for(policy):
             staged = held.enter_context(staged_names.read_names(run))
         # Behind the staged names, as an entry leaves the staging area when a commit takes it.
         read = read_commits(run, tables_prefix(run))

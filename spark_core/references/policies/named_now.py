@@ -11,7 +11,6 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target
 from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits
-from spark_core.references.policies import staged_names
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import meet_all_names
 from spark_core.references.policies.objects_due import (
@@ -20,7 +19,8 @@ from spark_core.references.policies.objects_due import (
     IN_NO_COMMIT,
     named_of_plan,
 )
-from spark_core.references.policies.staged_names import HASHED
+from spark_core.references.policies.staged_due import are_asked_for
+from spark_core.references.policies.staged_names import HASHED, with_hashes
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource
 
@@ -61,7 +61,7 @@ def named_now(
         CorruptTableError: If a table of a retained commit is damaged.
     """
     target = rows_aside.target_of(run, ADDRESSES)
-    sources = {"plan": plan.through(HASHED, staged_names.with_hashes)}
+    sources = {"plan": plan.through(HASHED, with_hashes)}
     judged = meet_all_names(
         run,
         policy,
@@ -76,7 +76,7 @@ def named_now(
         rows_aside.source_of(run, ADDRESSES, [each for of, each in judged.done if of == kind])
         for kind in (BY_RULES, IN_NO_COMMIT)
     )
-    is_asked = staged_names.are_asked_for(policy) and not judged.judge.unread
+    is_asked = are_asked_for(policy) and not judged.judge.unread
     return NamedNow(committed, others if is_asked else None)
 
 

@@ -24,7 +24,7 @@ from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import Due, Entry, Judge
 from spark_core.references.policies.named_by_rules import NamedByRules
 from spark_core.references.policies.names import micros
-from spark_core.references.policies.staged_names import StagedJudge
+from spark_core.references.policies.staged_due import StagedJudge
 from spark_core.spark.exchange import Sent
 
 Name = TypeVar("Name")

@@ -1,13 +1,12 @@
-"""The names of staged objects, and whether rules let the objects go under all of them.
+"""Read under which branches and paths objects are staged, and which of a plan rules take.
 
-A staged object has a name for each branch and path under which it is staged. The server tells no
-names by address, so the diff of every branch is read, hidden ones too, as the mark reads them
-(`lakefs.scans` says why they are complete). A commit takes an entry out of the staging area, so
-names are read before commits: what is committed meanwhile is then found among the commits.
+The server tells no names by address, so the diff of every branch is read, hidden ones too, as the
+mark reads them (`lakefs.scans` says why they are complete). A commit takes an entry out of the
+staging area, so names are read before commits: what is committed meanwhile is then found among the
+commits.
 
-Doubt keeps. An object without a name that was read goes by no rule, whatever else says that it is
-staged. What is staged unseen beside a committed entry (safety 14) is in no diff: the search for
-twins finds it, as for everything that may go.
+What is staged unseen beside a committed entry (safety 14) is in no diff: the search for twins finds
+it, as for everything that may go.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -27,25 +25,19 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError
-from spark_core.holds import Holds
 from spark_core.lakefs import StagedEntries, diff_names, resolved
 from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
 from spark_core.references import rows_aside
 from spark_core.references.kept_objects import alive_hashes
-from spark_core.references.policies.document import UNCOMMITTED, Policy
-from spark_core.references.policies.due import Due
 from spark_core.references.policies.names import micros
+from spark_core.references.policies.staged_due import StagedJudge, StagedName
 from spark_core.references.uncommitted import Diffs
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source
 from spark_core.spark.tasks import dealt
 from spark_core.storage import ObjectStore
 
-# What the server shows for bytes that are no UTF-8: nobody knows such a path.
-_UNREADABLE = "\ufffd"
-# The server cuts the dates of entries to whole seconds.
-_CUT = 1_000_000
 # Objects of a plan; those of a sweep that knows no dates have one that is before all.
 DATED = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in ("address", "last_modified")])
 HASHED = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash"), *DATED])
@@ -57,82 +49,6 @@ TAKEN = pa.schema(
         pa.field("path", pa.string(), nullable=False),
     ]
 )
-
-
-@dataclass(frozen=True)
-class StagedName:
-    """A name of a staged object.
-
-    Attributes:
-        branch: The branch.
-        path: The path, as the server shows it.
-        modified: The entry's date; None if the server says none.
-    """
-
-    branch: str
-    path: str
-    modified: datetime | None
-
-
-@dataclass(frozen=True)
-class StagedJudge:
-    """Compares the names of a staged object with the rules that take staged objects.
-
-    Attributes:
-        rules: Number, branch, beginning of the path and period of each.
-        held: Branches that a hold keeps as they are.
-        instant: The run's instant in microseconds since 1970, less what clocks may be wrong by.
-    """
-
-    rules: Sequence[tuple[int, str | None, str, int]]
-    held: frozenset[str]
-    instant: int
-
-    @classmethod
-    def of(cls, policy: Policy, holds: Holds, instant: int) -> StagedJudge:
-        """Make the judge of a document; without a rule for staged objects it takes nothing."""
-        rules = [
-            (number, rule.branch, rule.path, rule.periods[UNCOMMITTED].length)
-            for number, rule in enumerate(policy.rules, start=1)
-            # `removal` resets the entries that a rule with `effect: remove` names.
-            if rule.is_enabled and not rule.removes and UNCOMMITTED in rule.periods
-        ]
-        return cls(
-            tuple((*rule, length // timedelta(microseconds=1)) for *rule, length in rules),  # type: ignore[misc]
-            held_branches(holds),
-            instant,
-        )
-
-    def due(self, names: Sequence[StagedName], last_modified: int) -> Due | None:
-        """Tell whether a staged object that is in no commit may go: only if due under each name.
-
-        Args:
-            names: Every name under which it is staged.
-            last_modified: The store's date, in microseconds since 1970.
-
-        Returns:
-            The name that fell due last; None if the object stays.
-        """
-        last: Due | None = None
-        for name in names:
-            found = self._earliest(name, last_modified)
-            if found is None or found.since > self.instant:
-                return None
-            if last is None or found.since > last.since:
-                last = found
-        return last
-
-    def _earliest(self, name: StagedName, last_modified: int) -> Due | None:
-        """Find the rule by which a name falls due first; as in S3, the earliest expiry counts."""
-        if name.modified is None or _UNREADABLE in name.path or name.branch in self.held:
-            return None
-        start = max(micros(name.modified) + _CUT, last_modified)
-        found = [
-            Due(start + period, number, UNCOMMITTED, name.branch, name.path.encode())
-            for number, branch, prefix, period in self.rules
-            if branch is None or (branch == name.branch and name.path.startswith(prefix))
-        ]
-        return min(found, key=lambda due: due.since, default=None)
 
 
 @dataclass(frozen=True)
@@ -151,16 +67,6 @@ class StagedNames:
     def count(self) -> int:
         """Their number."""
         return 0 if self.rows is None else self.rows.rows
-
-
-def held_branches(holds: Holds) -> frozenset[str]:
-    """Return the branches that a hold names: what is staged on them stays."""
-    return frozenset(hold.value for hold in holds.holds if hold.kind == "branch")
-
-
-def are_asked_for(policy: Policy) -> bool:
-    """Say whether any rule of a document lets staged objects expire."""
-    return bool(StagedJudge.of(policy, Holds(()), 0).rules)
 
 
 @contextmanager

@@ -14,12 +14,8 @@ from spark_core.references.policies import dated_entries, objects_due
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.due import RETAINED, Changes, Entry, Judge
 from spark_core.references.policies.names import Graph, Lines
-from spark_core.references.policies.staged_names import (
-    HASHED,
-    StagedJudge,
-    StagedName,
-    names_of_objects,
-)
+from spark_core.references.policies.staged_due import StagedJudge, StagedName
+from spark_core.references.policies.staged_names import HASHED, names_of_objects
 
 HASHES = pa.schema([schemas.NAMESPACE_SLICES.field("address_hash")])
 STAGED = HASHES.append(schemas.UNCOMMITTED_ADDRESSES.field("created_at"))

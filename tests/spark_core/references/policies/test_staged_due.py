@@ -7,7 +7,7 @@ import pytest
 from spark_core.holds import Hold, Holds
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.names import NEVER, micros
-from spark_core.references.policies.staged_names import StagedJudge, StagedName, are_asked_for
+from spark_core.references.policies.staged_due import StagedJudge, StagedName, are_asked_for
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 LONG_AGO = micros(NOW - timedelta(days=300))
