@@ -154,10 +154,10 @@ def branches_restore(
       lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.branches.stale import deletion
+        from spark_core.branches.stale import undo
 
         run = open_now(config, stack, repository)
-        return _show_outcomes(run, key, deletion.undo(run, key, who=who(), only=only))
+        return _show_outcomes(run, key, undo.undo(run, key, who=who(), only=only))
 
 
 @branches.command("end-holds")
@@ -195,10 +195,10 @@ def _show_mark(run: Run, made: BranchMark) -> None:
 
 def _show_undoable(run: Run) -> None:
     """Name the deleted branches of earlier marks that can be restored."""
-    from spark_core.branches.stale import marked
+    from spark_core.branches.stale import deletion_steps
 
-    steps = marked.steps(run.store).values()
-    found = [step for each in steps if (step := marked.may_come_back(each)) is not None]
+    steps = deletion_steps.steps(run.store).values()
+    found = [step for each in steps if (step := deletion_steps.may_come_back(each)) is not None]
     command = f"lakegc retention branches restore {run.repository.id}"
     for step in sorted(found, key=lambda step: step.until):
         if step.until >= run.now():
@@ -238,9 +238,9 @@ def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int
 
 
 def _end_holds(run: Run) -> list[str]:
-    from spark_core.branches.stale import deletion
+    from spark_core.branches.stale import undo_holds
 
-    ended = deletion.end_holds(run)
+    ended = undo_holds.end_holds(run)
     for hold in ended:
         _say(f"{hold.words} was removed: the days to restore its branch are over")
     return [hold.name for hold in ended]

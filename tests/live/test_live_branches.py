@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.branches.stale import deletion, marked, server_patterns
+from spark_core.branches.stale import deletion, marked, server_patterns, undo
 from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.model import RunKey
 from spark_core.references.policies import versions
@@ -66,7 +66,7 @@ def test_confirmed_branches_go_and_come_back_with_their_bytes(repository, opened
     (gone,) = deletion.delete(opened(), made.key, who="live")
     assert gone.outcome == "deleted"
     assert set(before) - set(heads(repository)) == {"dev-1"}
-    (back,) = deletion.undo(opened(), made.key, who="live")
+    (back,) = undo.undo(opened(), made.key, who="live")
     assert back.outcome == "made again"
     assert heads(repository) == before
     answer = repository.ask("GET", "/refs/dev-1/objects", query={"path": "b"})

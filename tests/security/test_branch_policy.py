@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
-from spark_core.branches.stale import deletion, marked
+from spark_core.branches.stale import deletion, marked, undo
 from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import RunKey
@@ -98,7 +98,7 @@ def test_the_policies_suffice_and_no_action_of_them_is_left_over(sandbox, open_a
     assert set(_actions(MARK)) <= user.used
     user, run = open_as(_together(COLLECT, MARK, DELETE))
     (gone,) = deletion.delete(run, key, who="ann")
-    (back,) = deletion.undo(run, key, who="ann")
+    (back,) = undo.undo(run, key, who="ann")
     assert (gone.outcome, back.outcome) == ("deleted", "made again")
     assert set(_actions(MARK, DELETE)) <= user.used
 
@@ -126,4 +126,4 @@ def test_without_the_making_of_branches_none_is_made_again(open_as):
     marked.confirm(run, key, who="ann")
     deletion.delete(run, key, who="ann")
     with pytest.raises(PermissionDeniedError, match="fs:CreateBranch"):
-        deletion.undo(run, key, who="ann")
+        undo.undo(run, key, who="ann")

@@ -16,7 +16,7 @@ from typing import Any
 
 from spark_core import holds, lakegc_keys
 from spark_core.branches.removal import record
-from spark_core.branches.stale import marked
+from spark_core.branches.stale import deletion_steps, marked
 from spark_core.index import saved
 from spark_core.lock import lease_log
 from spark_core.model import RunKey
@@ -80,7 +80,7 @@ BRANCH_MARK = marked.BranchMark(str(RUN), INSTANCE, 1, POLICY.digest, "ann@host"
 BRANCH_CONFIRMATION = marked.BranchConfirmation(
     str(RUN), BRANCH_MARK.digest, ("dev",), "ann@host", AT
 )
-BRANCH_STEP = marked.new_step(BRANCH_MARK, 1, "going", days=30, who="ann@host", now=AT)
+BRANCH_STEP = deletion_steps.new_step(BRANCH_MARK, 1, "going", days=30, who="ann@host", now=AT)
 MANIFEST = Manifest(
     table="expired_addresses",
     repository="repo",
@@ -284,9 +284,9 @@ KINDS = {
         BRANCH_CONFIRMATION,
     ),
     "branch-step": Kind(
-        marked.BranchStep,
+        deletion_steps.BranchStep,
         BRANCH_STEP.to_json,
-        lambda data: marked.BranchStep.from_json(data, name="000001.going.json"),
+        lambda data: deletion_steps.BranchStep.from_json(data, name="000001.going.json"),
         BRANCH_STEP,
     ),
     "manifest": Kind(

@@ -1,4 +1,4 @@
-"""Delete confirmed branches, one after the other, and make them again.
+"""Delete confirmed branches, one after the other.
 
 Of each branch, in this order: a record that it goes, a hold on the objects of its head, a last look
 at it, its deletion, a record that it is gone. Whatever stops the program, the next call for the
@@ -8,18 +8,18 @@ moment between the last look and the deletion stays in the repository, on no bra
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from spark_core import holds, lakegc_keys
-from spark_core.branches.stale import marked
+from spark_core.branches.stale import deletion_steps, marked
 from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
-from spark_core.branches.stale.examine import Examined, digest_of, examine, staged_on
-from spark_core.branches.stale.marked import BranchMark, BranchStep, MarkedBranch, State
-from spark_core.errors import NotFoundError, SettingsError
-from spark_core.holds import Hold
+from spark_core.branches.stale.deletion_steps import BranchStep, State
+from spark_core.branches.stale.examine import Examined, examine
+from spark_core.branches.stale.marked import BranchMark, MarkedBranch
+from spark_core.branches.stale.staged import digest_of, staged_on
+from spark_core.branches.stale.undo_holds import hold_objects
 from spark_core.model import RunKey
 from spark_core.phases import phase
 from spark_core.references.policies.lifecycle import DEFAULT_UNDO_DAYS
@@ -101,7 +101,7 @@ class _Deletion:
         )
 
     def of(self, confirmed: Mapping[int, MarkedBranch]) -> list[BranchOutcome]:
-        steps = marked.by_number(marked.steps(self._run.store, self._mark.key), self._mark)
+        steps = deletion_steps.steps_of(self._run.store, self._mark)
         version, lifecycle = marked.require_lifecycle(self._run)
         self._days = lifecycle.undo_days
         left = {
@@ -138,7 +138,7 @@ class _Deletion:
         if why:
             return BranchOutcome(branch.branch, "left", why)
         going = self._put(number, "going")
-        _hold(self._run, going)
+        hold_objects(self._run, going)
         why = self._last_look(branch)
         if why:
             return BranchOutcome(branch.branch, "left", why)
@@ -162,7 +162,7 @@ class _Deletion:
         """Deal with a branch that is not there: an earlier call may have deleted it."""
         if "going" not in steps:
             return BranchOutcome(branch.branch, "left", "it is not there any more")
-        _hold(self._run, steps["going"])
+        hold_objects(self._run, steps["going"])
         gone = self._put(number, "gone")
         return BranchOutcome(branch.branch, "gone before", until=gone.until)
 
@@ -177,10 +177,10 @@ class _Deletion:
         return "" if digest_of(staged) == branch.staged else _STAGED
 
     def _put(self, number: int, state: State) -> BranchStep:
-        step = marked.new_step(
+        step = deletion_steps.new_step(
             self._mark, number, state, days=self._days, who=self._who, now=self._run.now()
         )
-        return marked.put_step(self._run.store, step)
+        return deletion_steps.put_step(self._run.store, step)
 
 
 _OTHER_POLICY = "the policy is another one than the mark's; mark again"
@@ -203,115 +203,3 @@ def _known(branch: MarkedBranch, steps: Mapping[State, BranchStep]) -> BranchOut
     if "back" in steps:
         return BranchOutcome(branch.branch, "there before", "it was deleted and made again")
     return BranchOutcome(branch.branch, "gone before", until=steps["gone"].until)
-
-
-def undo(run: Run, key: RunKey, *, who: str, only: Collection[str] = ()) -> list[BranchOutcome]:
-    """Make deleted branches of a mark again, each at the commit that it had.
-
-    What was staged on them does not come back.
-
-    Args:
-        run: The repository, opened.
-        key: Key of the mark.
-        who: Who does it.
-        only: Names of the branches; empty for all that were deleted.
-
-    Returns:
-        What became of each.
-
-    Raises:
-        NotFoundError: If there is no such mark, or it did not delete such a branch.
-    """
-    mark = marked.load(run, key)
-    steps = marked.by_number(marked.steps(run.store, key), mark)
-    there = {branch.id for branch in run.server.branches(run.repository.id)}
-    # A call that was ended between the deletion and its record left `going` alone.
-    went = {
-        number: found
-        for number, found in steps.items()
-        if "gone" in found or mark.branches[number - 1].branch not in there
-    }
-    names = {mark.branches[number - 1].branch for number in went}
-    unknown = sorted(set(only) - names)
-    if unknown or not names:
-        raise NotFoundError(
-            f"mark {key} of {run.repository.id} did not delete "
-            f"{', '.join(unknown) or 'any branch'}; it deleted: "
-            f"{', '.join(sorted(names)) or 'none'}."
-        )
-    with phase("No branch was deleted."):
-        return [
-            _made_again(run, mark, number, went[number], who)
-            for number in sorted(went)
-            if not only or mark.branches[number - 1].branch in only
-        ]
-
-
-def _made_again(
-    run: Run, mark: BranchMark, number: int, steps: Mapping[State, BranchStep], who: str
-) -> BranchOutcome:
-    branch, writes = mark.branches[number - 1], BranchWrites(run.server)
-    last = steps.get("gone") or steps["going"]
-    if "back" in steps:
-        return BranchOutcome(branch.branch, "there before", "it was made again before")
-    if not _is_held(run, last):
-        return BranchOutcome(
-            branch.branch,
-            "refused",
-            f"the hold {last.hold} on its objects has ended, and they may be collected; it could "
-            f"be made again until {last.until:%Y-%m-%d %H:%M} UTC (`lakectl branch create` with "
-            f"the source {branch.commit_id} makes a branch whose objects may be gone)",
-        )
-    try:
-        made = writes.create(
-            run.repository.id, branch.branch, branch.commit_id, hidden=branch.is_hidden
-        )
-    except (BranchRefusedError, NotFoundError) as refused:
-        return BranchOutcome(branch.branch, "refused", refused.message, last.until)
-    if not made:
-        head = run.server.branch_reads.head(run.repository.id, branch.branch)
-        if head != branch.commit_id:
-            what = "a tag has its name" if head is None else f"there is another one, at {head[:12]}"
-            return BranchOutcome(branch.branch, "refused", what, last.until)
-    marked.put_step(
-        run.store, marked.new_step(mark, number, "back", days=0, who=who, now=run.now())
-    )
-    return BranchOutcome(branch.branch, "made again" if made else "there before")
-
-
-def end_holds(run: Run) -> list[Hold]:
-    """Remove the holds of deleted branches whose days to be made again are over.
-
-    Returns:
-        The removed holds.
-    """
-    ended: list[Hold] = []
-    for found in marked.steps(run.store).values():
-        step = next(iter(found.values()))
-        if marked.kept_until(found) < run.now() and _is_held(run, step):
-            ended.append(holds.remove(run, step.hold))
-    return ended
-
-
-def _hold(run: Run, step: BranchStep) -> None:
-    """Make the hold on the objects of a branch's head, unless it is there."""
-    if _is_held(run, step):
-        return
-    why = f"branch {step.branch} was deleted as stale; it can be made again for some days"
-    holds.add(run, step.hold, "commit", step.commit_id, who=step.who, why=why)
-
-
-def _is_held(run: Run, step: BranchStep) -> bool:
-    """Say whether the hold of a step is there."""
-    where = lakegc_keys.hold_key(step.hold)
-    try:
-        found = Hold.from_json(run.store.read(where), name=where)
-    except NotFoundError:
-        return False
-    if (found.kind, found.commit_id) != ("commit", step.commit_id):
-        raise SettingsError(
-            f"the hold {step.hold} keeps {found.kind} {found.value}, not commit "
-            f"{step.commit_id[:12]} of branch {step.branch}",
-            "Remove it, if it is not yours (`lakegc hold remove`), and run again.",
-        )
-    return True

@@ -5,18 +5,16 @@ Each step asks only about the branches that the steps before it let go. Calls ar
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import TypeVar
 
 from spark_core import holds
 from spark_core.branches.stale import decide, hooks
-from spark_core.branches.stale.decide import MOST_STAGED, Dates, Staged, Step, Terms
+from spark_core.branches.stale.decide import Dates, Staged, Step, Terms
 from spark_core.branches.stale.hooks import HookFile
+from spark_core.branches.stale.staged import digest_of, staged_on
 from spark_core.clocks import SystemClock, require_near, require_not_set_back
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile
@@ -82,41 +80,6 @@ def examine(
     found.by_staged()
     found.by_hooks()
     return found.examined()
-
-
-def staged_on(run: Run, branch: str, *, dated: bool) -> Staged:
-    """Read what is staged on a branch.
-
-    Entries that are equal to the committed ones are not shown by the server.
-
-    Args:
-        run: The repository, opened.
-        branch: The branch.
-        dated: Whether the entries' dates are asked for, a call for each.
-    """
-    changes = run.server.diff_branch(run.repository.id, branch)
-    rows = list(islice(changes, MOST_STAGED + 1 if dated else 1))
-    if not rows or not dated or len(rows) > MOST_STAGED:
-        return Staged(rows[0][0] if rows else "", has_more=dated and len(rows) > MOST_STAGED)
-    reads = run.server.branch_reads
-    entries = tuple(
-        entry
-        for path, change in rows
-        for entry in [reads.staged(run.repository.id, branch, path, change)]
-        if entry is not None
-    )
-    return Staged(rows[0][0], entries)
-
-
-def digest_of(staged: Staged) -> str:
-    """Return the digest of what is staged; empty for nothing."""
-    if not staged.first:
-        return ""
-    rows = [
-        (entry.path, entry.change, entry.checksum, entry.written and entry.written.isoformat())
-        for entry in staged.entries
-    ]
-    return hashlib.sha256(json.dumps([staged.first, rows]).encode()).hexdigest()
 
 
 @dataclass

@@ -1,20 +1,15 @@
-"""What is stored of stale branches: marks, their confirmations, and the steps of each deletion.
+"""Mark stale branches, and let people confirm what a mark lets go; nothing is deleted.
 
-A record is made by create-if-absent and never changed. `going` is written before a branch is
-deleted, `gone` after it, `back` when it was made again.
+A record is made by create-if-absent and never changed.
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from spark_core import lakegc_keys
-from spark_core.branches.stale.decide import UNDO_HOLD
 from spark_core.branches.stale.examine import Examined, examine
 from spark_core.errors import (
     ChainError,
@@ -31,16 +26,12 @@ from spark_core.references.policies.versions import Version
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 
-_WAY_ON = (
+WAY_ON = (
     "This is a file of lakegc's own, not of the server: a record about stale branches. Bring it "
     "back as it was written."
 )
 _NAMED = 10
 
-State = Literal["going", "gone", "back"]
-_STEP_KEY = re.compile(
-    rf"{re.escape(lakegc_keys.BRANCHES)}(?P<mark>[^/]+)/(?P<number>\d{{6,}})\.(?P<state>[a-z]+)\.json"
-)
 _Record = TypeVar("_Record", bound=Document)
 
 
@@ -82,7 +73,7 @@ class BranchMark(Document):
     """
 
     CALLED: ClassVar[str] = "a mark of stale branches"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
+    NEXT_STEP: ClassVar[str] = WAY_ON
 
     mark: str
     instance: str
@@ -118,43 +109,11 @@ class BranchConfirmation(Document):
     """
 
     CALLED: ClassVar[str] = "a confirmation of stale branches"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
+    NEXT_STEP: ClassVar[str] = WAY_ON
 
     mark: str
     marked: str
     branches: tuple[str, ...]
-    who: str
-    since: Instant
-
-
-@dataclass(frozen=True)
-class BranchStep(Document):
-    """A step of a deletion, or of its undoing.
-
-    Attributes:
-        mark: Key of the mark.
-        number: Number of the branch in it.
-        state: `going` before the deletion, `gone` after it, `back` when it was made again.
-        branch: Its name.
-        commit_id: The head with which it goes, and comes back.
-        is_hidden: Whether lists hide it.
-        hold: Name of the hold that keeps the objects of its head.
-        until: Until when it can be made again.
-        who: Account and machine.
-        since: When the record was made.
-    """
-
-    CALLED: ClassVar[str] = "a record of a branch's deletion"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
-
-    mark: str
-    number: Count
-    state: State
-    branch: str
-    commit_id: str
-    is_hidden: Flag
-    hold: str
-    until: Instant
     who: str
     since: Instant
 
@@ -269,7 +228,7 @@ def load(run: Run, key: RunKey) -> BranchMark:
             "Mark again.",
         )
     if found.mark != str(key):
-        raise CorruptTableError(where, None, f"it is mark {found.mark}", _WAY_ON)
+        raise CorruptTableError(where, None, f"it is mark {found.mark}", WAY_ON)
     return found
 
 
@@ -290,7 +249,7 @@ def require_confirmed(run: Run, marked: BranchMark) -> dict[int, MarkedBranch]:
             f"Read it, then confirm it (`lakegc retention branches confirm {name} {marked.mark}`).",
         ) from None
     if (found.mark, found.marked) != (marked.mark, marked.digest):
-        raise CorruptTableError(where, None, "it confirms another mark", _WAY_ON)
+        raise CorruptTableError(where, None, "it confirms another mark", WAY_ON)
     return {
         number: branch for number, branch in marked.going.items() if branch.branch in found.branches
     }
@@ -307,76 +266,6 @@ def keys(store: ObjectStore) -> list[RunKey]:
         except SettingsError:
             continue  # no mark's folder; nothing is done by it
     return sorted(found, reverse=True)
-
-
-Steps = Mapping[tuple[str, int], Mapping[State, BranchStep]]
-
-
-def steps(store: ObjectStore, key: RunKey | None = None) -> Steps:
-    """Read the steps of one mark or of all, by mark and number of the branch.
-
-    Raises:
-        CorruptTableError: If one cannot be read.
-    """
-    folder = lakegc_keys.BRANCHES if key is None else f"{lakegc_keys.BRANCHES}{key}/"
-    names = [name for batch in store.list(folder) for name in batch.column("key").to_pylist()]
-    found: dict[tuple[str, int], dict[State, BranchStep]] = defaultdict(dict)
-    for name in sorted(names):
-        matched = _STEP_KEY.fullmatch(name)
-        if matched is None:
-            continue
-        step = BranchStep.from_json(store.read(name), name=name)
-        if (step.mark, step.number, step.state) != (
-            matched["mark"],
-            int(matched["number"]),
-            matched["state"],
-        ):
-            raise CorruptTableError(name, None, "it is the record of another step", _WAY_ON)
-        found[step.mark, step.number][step.state] = step
-    return found
-
-
-def put_step(store: ObjectStore, step: BranchStep) -> BranchStep:
-    """Store a step, or return the one that an earlier call or another process stored."""
-    where = lakegc_keys.branch_step_key(RunKey.parse(step.mark), step.number, step.state)
-    try:
-        store.put_if_absent(where, step.to_json())
-    except ObjectExistsError:
-        there = BranchStep.from_json(store.read(where), name=where)
-        if (there.branch, there.commit_id) != (step.branch, step.commit_id):
-            raise CorruptTableError(
-                where, None, f"it speaks of {there.branch}, not of {step.branch}", _WAY_ON
-            ) from None
-        return there
-    return step
-
-
-def new_step(
-    marked: BranchMark, number: int, state: State, *, days: int, who: str, now: datetime
-) -> BranchStep:
-    """Make the record of a step.
-
-    Args:
-        marked: The mark.
-        number: Number of the branch in it.
-        state: The step.
-        days: Days from now on for which the branch can be made again.
-        who: Who does it.
-        now: When.
-    """
-    branch = marked.branches[number - 1]
-    return BranchStep(
-        mark=marked.mark,
-        number=number,
-        state=state,
-        branch=branch.branch,
-        commit_id=branch.commit_id,
-        is_hidden=branch.is_hidden,
-        hold=f"{UNDO_HOLD}{marked.mark.lower()}-{number:06d}",
-        until=now + timedelta(days=days),
-        who=who,
-        since=now,
-    )
 
 
 def _put(store: ObjectStore, where: str, record: _Record, what: str) -> _Record:
@@ -396,18 +285,3 @@ def _some(names: Iterable[str]) -> str:
     listed = list(names)
     more = f", and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     return ", ".join(listed[:_NAMED]) + more if listed else "none"
-
-
-def may_come_back(found: Mapping[State, BranchStep]) -> BranchStep | None:
-    """Return the step by which a branch can be made again; None if it is back, or never went."""
-    return None if "back" in found else found.get("gone")
-
-
-def kept_until(found: Mapping[State, BranchStep]) -> datetime:
-    """Return until when the hold of a branch is needed."""
-    return max(step.until for step in found.values())
-
-
-def by_number(found: Steps, marked: BranchMark) -> dict[int, Mapping[State, BranchStep]]:
-    """Return the steps of one mark by the number of the branch."""
-    return {number: each for (mark_, number), each in found.items() if mark_ == marked.mark}

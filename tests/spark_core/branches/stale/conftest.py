@@ -9,7 +9,7 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import holds
-from spark_core.branches.stale import deletion, marked
+from spark_core.branches.stale import deletion, marked, undo
 from spark_core.references.policies import versions
 from spark_core.references.policies.parsing import parse
 from tests.support.earlier_runs import store_seen_heads
@@ -88,7 +88,7 @@ class World:
         return {each.branch: each for each in found}
 
     def undo(self, key, *only):
-        return {each.branch: each for each in deletion.undo(self.run(), key, who="bob", only=only)}
+        return {each.branch: each for each in undo.undo(self.run(), key, who="bob", only=only)}
 
     def holds(self):
         return {hold.name: hold for hold in holds.load(self.run().store).holds}

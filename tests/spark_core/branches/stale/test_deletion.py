@@ -8,7 +8,7 @@ import pytest
 from lakegc_dagster.sandbox import objects, refs
 from lakegc_dagster.sandbox.state import BranchRecord
 from spark_core import holds, lakegc_keys
-from spark_core.branches.stale import deletion, marked
+from spark_core.branches.stale import deletion, marked, undo, undo_holds
 from spark_core.branches.stale.branch_writes import BranchWrites
 from spark_core.errors import (
     ChainError,
@@ -391,7 +391,7 @@ def test_killed_while_it_comes_back_the_same_call_goes_on(world, stale, monkeypa
     run = world.run()
     store = KillingStore(run.namespace, run.store.options).arm(1, after=False)
     with pytest.raises(Killed):
-        deletion.undo(replace(run, store=store), key, who="bob")
+        undo.undo(replace(run, store=store), key, who="bob")
     assert world.head("dev-1") == stale["dev-1"]
     assert outcomes(world.undo(key)) == {"dev-1": "there before"}
     assert outcomes(world.delete(key)) == {"dev-1": "there before"}
@@ -411,11 +411,11 @@ def test_holds_end_when_the_days_are_over_and_not_before(world):
     world.branch("dev-1")
     holds.add(world.run(), "audit", "branch", "main", who="ann", why="")
     world.delete(world.confirmed())
-    assert deletion.end_holds(days_later(world, 6)) == []
-    (ended,) = deletion.end_holds(days_later(world, 8))
+    assert undo_holds.end_holds(days_later(world, 6)) == []
+    (ended,) = undo_holds.end_holds(days_later(world, 8))
     assert ended.name.startswith("undo-branch-")
     assert set(world.holds()) == {"audit"}
-    assert deletion.end_holds(days_later(world, 8)) == []
+    assert undo_holds.end_holds(days_later(world, 8)) == []
 
 
 def test_looking_ends_no_hold(world, stale):
