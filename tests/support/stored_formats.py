@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_core import holds, lakegc_keys
-from spark_core.branches.removal import record
+from spark_core.branches.removal import record, work_branch_record
 from spark_core.branches.stale import deletion_steps, marked
 from spark_core.index import saved
 from spark_core.lock import lease_log
@@ -62,7 +62,7 @@ OUTCOME = record.Outcome(
     undo_until=AT + timedelta(days=7),
     left=None,
 )
-WORK_BRANCH = record.WorkBranch(str(RUN), 1, PLANNED.work_branch, "a" * 64, AT)
+WORK_BRANCH = work_branch_record.WorkBranch(str(RUN), 1, PLANNED.work_branch, "a" * 64, AT)
 UNDONE = record.Undone(str(RUN), 1, "main", "b" * 64, "ann@host", AT)
 STALE = marked.MarkedBranch(
     "dev", "a" * 64, goes=True, why="policy 1 (dev)", policy=1, is_hidden=False, staged=""
@@ -266,9 +266,9 @@ KINDS = {
         UNDONE,
     ),
     "removal-branch": Kind(
-        record.WorkBranch,
+        work_branch_record.WorkBranch,
         WORK_BRANCH.to_json,
-        lambda data: record.WorkBranch.from_json(data, name="branch-NAME.json"),
+        lambda data: work_branch_record.WorkBranch.from_json(data, name="branch-NAME.json"),
         WORK_BRANCH,
     ),
     "branch-mark": Kind(

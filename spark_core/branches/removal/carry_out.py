@@ -6,52 +6,38 @@ it as it was, and the branch of the work is deleted in any case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from spark_core.branches.removal import look, work_branch
-from spark_core.branches.removal.look import Look, NamedByRule, lots, read_line
+from spark_core.branches.removal import compare, look, work_branch
+from spark_core.branches.removal.look import Look, NamedByRule, read_line
+from spark_core.branches.removal.merges import (
+    RULE,
+    RUN,
+    find_merge,
+    leads_to,
+    merged_above,
+    reverted_at_once,
+    was_moved,
+)
 from spark_core.branches.removal.promise import Promise, Removed, Taking, promise
 from spark_core.branches.removal.record import Outcome, Planned, State
 from spark_core.branches.removal.refused import WriteRefusedError
 from spark_core.branches.removal.rules import RemovalRule
 from spark_core.branches.removal.staged import StagedLook
+from spark_core.branches.removal.stopped import StoppedError, became_of, words_of_staged
 from spark_core.branches.removal.work_branch import AtWork
 from spark_core.branches.removal.writes import Writes
 from spark_core.errors import (
     IncompleteReadError,
     LakegcError,
     NotFoundError,
-    RefusedError,
     TransientError,
     sentences,
 )
 from spark_core.holds import Holds
-from spark_core.lakefs import LoggedCommit
 from spark_core.model import Commit
 from spark_core.run import Run
-
-# What the commits of a removal say of themselves.
-RUN, RULE, UNDOES = "lakegc.run", "lakegc.rule", "lakegc.undoes"
-_FEW = 10
-
-
-class StoppedError(RefusedError):
-    """The work of a rule ends without a merge.
-
-    Attributes:
-        became: What became of the rule.
-    """
-
-    became: State = "failed"
-
-    @classmethod
-    def of(cls, became: State, found: str, next_step: str = "") -> StoppedError:
-        """Make the end of a rule's work."""
-        error = cls(found, next_step)
-        error.became = became
-        return error
 
 
 @dataclass(frozen=True)
@@ -136,13 +122,7 @@ class RuleWork:
         except StoppedError as stopped:
             return stopped.became, stopped.message
         except WriteRefusedError as refused:
-            became: Mapping[str, State] = {
-                "staged": "staged",
-                "conflict": "conflict",
-                "hook": "hook",
-                "protected": "protected",
-            }
-            return became.get(refused.reason, "failed"), refused.message
+            return became_of(refused), refused.message
         except LakegcError as error:
             return "failed", error.message
 
@@ -193,13 +173,13 @@ class RuleWork:
                 pass
             staged = self._staged() if self.found.entries else None
             if staged is not None:
-                self.notes.append(f"{_dirty(self.rule.branch, staged)}.")
+                self.notes.append(f"{words_of_staged(self.rule.branch, staged)}.")
             return
         staged = self._staged()
         if staged is not None:
             raise StoppedError.of(
                 "staged",
-                _dirty(self.rule.branch, staged),
+                words_of_staged(self.rule.branch, staged),
                 "Commit or reset it; the next removal tries again.",
             )
         head, name = line[0].id, self.planned.work_branch
@@ -262,40 +242,15 @@ class RuleWork:
         }
 
     def _compare(self, head: str, work_commit: str) -> None:
-        """Make sure that the commit removes only what was found, and that the branch still has it.
-
-        Raises:
-            StoppedError: If entries were written again since.
-            IncompleteReadError: If the commit is not what this process staged.
-        """
-        run, rule = self.orders.run, self.rule
-        removed, changed = 0, list[str]()
-        differences = run.server.diff_commits(run.repository.id, head, work_commit, "")
-        for lot in lots(differences):
-            wrong = [path for path, kind in lot if kind != "removed" or not _is_under(rule, path)]
-            if wrong:
-                raise IncompleteReadError(
-                    f"commit {work_commit} of {rule.words} changes {wrong[0][:200]!r}, which the "
-                    "rule does not name",
-                    "Somebody may have written to its branch: run again.",
-                )
-            removed += len(lot)
-            paths = [path for path, _ in lot]
-            before = look.addresses_of(run, head, paths)
-            now = look.addresses_of(run, rule.branch, paths)
-            # What somebody else removed meanwhile is removed.
-            changed += [path for path in paths if path in now and now[path] != before.get(path)]
-        if removed != self.found.entries:
-            raise IncompleteReadError(
-                f"commit {work_commit} of {rule.words} removes {removed:,} entries, and "
-                f"{self.found.entries:,} were found",
-                "Run again.",
-            )
+        """Stop if entries of the commit were written again since they were found."""
+        changed = compare.removed(
+            self.orders.run, self.rule, head, work_commit, entries=self.found.entries
+        )
         if changed:
             raise StoppedError.of(
                 "changed",
-                f"{len(changed):,} entries of branch {rule.branch} were written again since they "
-                f"were looked at, for instance {changed[0][:200]!r}",
+                f"{len(changed):,} entries of branch {self.rule.branch} were written again since "
+                f"they were looked at, for instance {changed[0][:200]!r}",
                 "The next removal looks again.",
             )
 
@@ -325,85 +280,3 @@ class RuleWork:
         oldest = self.found.oldest or since
         removed = Removed(self.rule.branch, self.rule.path, since, oldest)
         return promise(removed, self.orders.taking)
-
-
-def find_merge(run: Run, branch: str, stop_at: str, key: str, rule: int) -> Commit | None:
-    """Find the merge of a removal on a branch by what it says of itself.
-
-    Args:
-        run: The run.
-        branch: Name of the branch.
-        stop_at: The commit at which the branch was when the removal began.
-        key: Run key of the removal.
-        rule: Number of the rule.
-
-    Returns:
-        None if there is none above that commit.
-    """
-    for each in run.server.main_line(run.repository.id, branch, first_page=_FEW):
-        if each.commit.id == stop_at:
-            return None
-        if says(each, key, rule):
-            return each.commit
-    return None
-
-
-def says(logged: LoggedCommit, key: str, rule: int) -> bool:
-    """Say whether a commit says that it is of a rule of a removal."""
-    return (logged.metadata.get(RUN), logged.metadata.get(RULE)) == (key, str(rule))
-
-
-def leads_to(run: Run, ref: str, commit_id: str) -> bool:
-    """Say whether a commit is on the main line of a ref."""
-    line = run.server.main_line(run.repository.id, ref, first_page=_FEW)
-    return any(each.commit.id == commit_id for each in line)
-
-
-def merged_above(run: Run, branch: str, merge_id: str, head: str) -> Commit | None:
-    """Return a merge that was just made on a branch, if the branch still led to its former head.
-
-    Else the branch was reset right before it, and the merge brought back what the reset left.
-
-    Returns:
-        None if so; the merge is then reverted.
-    """
-    merge = next(run.server.main_line(run.repository.id, merge_id, first_page=_FEW)).commit
-    if merge.main_parent is not None and (
-        merge.main_parent == head or leads_to(run, merge.main_parent, head)
-    ):
-        return merge
-    Writes(run.server).revert_merge(
-        run.repository.id,
-        branch,
-        merge_id,
-        f"lakegc: undo {merge_id[:12]}, as the branch was reset before it (run {run.key})",
-        {UNDOES: merge_id},
-    )
-    return None
-
-
-def reverted_at_once(branch: str, merge_id: str) -> str:
-    """Say that a merge was reverted because its branch was reset right before it."""
-    return (
-        f"branch {branch} was reset right before the merge {merge_id[:12]}, which was reverted at "
-        "once"
-    )
-
-
-def was_moved(branch: str, head: str) -> str:
-    """Say that the main line of a branch does not lead to its former head."""
-    return (
-        f"branch {branch} was at commit {head[:12]}, which is not on its main line any more: it "
-        "was reset, or made anew"
-    )
-
-
-def _dirty(branch: str, path: str) -> str:
-    return (
-        f"something is staged on branch {branch}, for instance at {path[:200]!r}, and such a "
-        "branch takes no merge"
-    )
-
-
-def _is_under(rule: RemovalRule, path: str) -> bool:
-    return path.startswith(rule.path)

@@ -24,7 +24,7 @@ from spark_core.records.documents import Count, Document, Instant, Parsed
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 
-_WAY_ON = (
+WAY_ON = (
     "This is a file of lakegc's own, not of the server: the record of a removal. Bring it back as "
     "it was written; what the removal did stands in the commits of the branches."
 )
@@ -87,7 +87,7 @@ class Begun(Document):
     """
 
     CALLED: ClassVar[str] = "the record of a removal"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
+    NEXT_STEP: ClassVar[str] = WAY_ON
 
     run: str
     instance: str
@@ -122,7 +122,7 @@ class Outcome(Document):
     """
 
     CALLED: ClassVar[str] = "the outcome of a removal"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
+    NEXT_STEP: ClassVar[str] = WAY_ON
 
     run: str
     rule: Count
@@ -160,35 +160,13 @@ class Undone(Document):
     """
 
     CALLED: ClassVar[str] = "the record of an undone removal"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
+    NEXT_STEP: ClassVar[str] = WAY_ON
 
     run: str
     rule: Count
     branch: str
     commit: str
     who: str
-    since: Instant
-
-
-@dataclass(frozen=True)
-class WorkBranch(Document):
-    """A branch that is about to be made for the work of one rule.
-
-    Attributes:
-        run: Run key of the removal, or of the undo.
-        rule: Number of the rule.
-        name: Name of the branch.
-        source: The commit that it begins on.
-        since: When.
-    """
-
-    CALLED: ClassVar[str] = "the record of a work branch"
-    NEXT_STEP: ClassVar[str] = _WAY_ON
-
-    run: str
-    rule: Count
-    name: str
-    source: str
     since: Instant
 
 
@@ -233,31 +211,9 @@ def note_undone(run: Run, undone: Undone) -> None:
         run.store.put_if_absent(_of_rule(undone.run, "undone", undone.rule), undone.to_json())
 
 
-def note_branch(run: Run, work: WorkBranch) -> None:
-    """Store that a work branch is about to be made."""
-    run.store.put_if_absent(_of_branch(work.run, work.name), work.to_json())
-
-
-def note_branch_gone(run: Run, work: WorkBranch) -> None:
-    """Store that a work branch is gone, or never was ours; a second note changes nothing."""
-    with suppress(ObjectExistsError):
-        run.store.put_if_absent(_of_branch(work.run, work.name, ".gone"), work.to_json())
-
-
 def missing_list(run: Run, removal: str, rule: int) -> str:
     """Return where an undo lists the entries of a rule whose objects are gone."""
     return f"{lakegc_keys.removal(removal)}missing-{rule:04d}-{run.key}.parquet"
-
-
-def branch_that_stands(store: ObjectStore, key: RunKey, name: str) -> WorkBranch | None:
-    """Read the record of a work branch; None if there is none, or the branch is gone.
-
-    Raises:
-        CorruptTableError: If it cannot be read.
-    """
-    if _read(store, WorkBranch, _of_branch(key, name, ".gone")) is not None:
-        return None
-    return _read(store, WorkBranch, _of_branch(key, name))
 
 
 def load(run: Run, key: RunKey) -> RemovalRecord:
@@ -268,7 +224,7 @@ def load(run: Run, key: RunKey) -> RemovalRecord:
         ChainError: If it is of another instance of the repository.
         CorruptTableError: If a part of it cannot be read.
     """
-    begun = _read(run.store, Begun, f"{lakegc_keys.removal(key)}{_BEGUN}")
+    begun = read_document(run.store, Begun, f"{lakegc_keys.removal(key)}{_BEGUN}")
     if begun is None:
         some = ", ".join(str(each) for each in known(run.store)[:10])
         raise NotFoundError(
@@ -282,13 +238,13 @@ def load(run: Run, key: RunKey) -> RemovalRecord:
         )
     if begun.run != str(key):
         raise CorruptTableError(
-            f"{lakegc_keys.removal(key)}{_BEGUN}", None, f"it is removal {begun.run}", _WAY_ON
+            f"{lakegc_keys.removal(key)}{_BEGUN}", None, f"it is removal {begun.run}", WAY_ON
         )
     outcomes: dict[int, Outcome] = {}
     undone: dict[int, Undone] = {}
     for planned in begun.rules:
-        outcome = _read(run.store, Outcome, _of_rule(key, "rule", planned.rule))
-        reverted = _read(run.store, Undone, _of_rule(key, "undone", planned.rule))
+        outcome = read_document(run.store, Outcome, _of_rule(key, "rule", planned.rule))
+        reverted = read_document(run.store, Undone, _of_rule(key, "undone", planned.rule))
         if outcome is not None:
             outcomes[planned.rule] = outcome
         if reverted is not None:
@@ -313,15 +269,15 @@ def _of_rule(key: RunKey | str, what: str, number: int) -> str:
     return f"{lakegc_keys.removal(key)}{what}-{number:04d}.json"
 
 
-def _of_branch(key: RunKey | str, name: str, what: str = "") -> str:
-    # A removal and an undo of one second have folders of one name, and branches of two.
-    return f"{lakegc_keys.removal(key)}branch-{name}{what}.json"
-
-
 _Kind = TypeVar("_Kind", bound=Document)
 
 
-def _read(store: ObjectStore, kind: type[_Kind], key: str) -> _Kind | None:
+def read_document(store: ObjectStore, kind: type[_Kind], key: str) -> _Kind | None:
+    """Read a part of the record; None if it is not there.
+
+    Raises:
+        CorruptTableError: If it cannot be read.
+    """
     try:
         data = store.read(key)
     except NotFoundError:

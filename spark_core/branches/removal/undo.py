@@ -11,16 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from spark_core.branches.removal import missing, record, work_branch
-from spark_core.branches.removal.carry_out import (
-    UNDOES,
-    find_merge,
-    leads_to,
-    merged_above,
-    reverted_at_once,
-    was_moved,
-)
-from spark_core.branches.removal.look import addresses_of, lots
+from spark_core.branches.removal import missing, record
+from spark_core.branches.removal.merges import find_merge, leads_to
 from spark_core.branches.removal.missing import Looked
 from spark_core.branches.removal.promise import (
     Promise,
@@ -32,13 +24,10 @@ from spark_core.branches.removal.promise import (
     taking_now,
 )
 from spark_core.branches.removal.record import Planned, RemovalRecord, Undone
-from spark_core.branches.removal.refused import WriteRefusedError
-from spark_core.branches.removal.writes import Writes
+from spark_core.branches.removal.revert import revert_what_is_there, revert_whole
 from spark_core.errors import (
-    IncompleteReadError,
     LakegcError,
     NotFoundError,
-    RefusedError,
     sentences,
 )
 from spark_core.model import Commit, RunKey
@@ -234,7 +223,9 @@ class _Undoing:
             return "missing", sentences(
                 gone, "Nothing was reverted.", f"{_NEXT} and the rest stays removed"
             )
-        self._revert_what_is_there(merge, looked)
+        revert_what_is_there(
+            self.run, self.planned, self.kept.begun.run, merge, looked, left=self.left
+        )
         return "in_part", sentences(gone, "Those entries stay removed")
 
     def _too_late(self, looked: Looked) -> str:
@@ -257,18 +248,7 @@ class _Undoing:
     def _revert_whole(self, merge: Commit) -> None:
         """Revert a merge on its branch, and note that it was."""
         removal, planned = self.kept.begun.run, self.planned
-        try:
-            Writes(self.run.server).revert_merge(
-                self.run.repository.id,
-                planned.branch,
-                merge.id,
-                f"lakegc: undo the removal of rule {planned.rule} of run {removal}",
-                {UNDOES: merge.id},
-            )
-        except WriteRefusedError as refused:
-            # Somebody else reverted it.
-            if refused.reason != "nothing":
-                raise
+        revert_whole(self.run, planned, removal, merge)
         record.note_undone(
             self.run,
             Undone(removal, planned.rule, planned.branch, merge.id, self.who, self.run.now()),
@@ -294,72 +274,3 @@ class _Undoing:
             f"list is {self.run.store.root}{looked.list_key}",
             *back,
         )
-
-    def _revert_what_is_there(self, merge: Commit, looked: Looked) -> None:
-        """Revert a merge on a branch of its own, delete what is gone there, and merge the rest.
-
-        So the branch of the rule changes in one step, and never shows an entry that answers 410.
-
-        Raises:
-            RefusedError: If the branch was reset meanwhile: a merge brings back what it left.
-            IncompleteReadError: If the commit is not what this process staged.
-        """
-        run, planned = self.run, self.planned
-        repository_id, writes = run.repository.id, Writes(run.server)
-        head = next(run.server.main_line(repository_id, planned.branch, first_page=1)).commit.id
-        name = work_branch.name_of(run, planned.rule, is_undo=True)
-        message = (
-            f"lakegc: undo the removal of rule {planned.rule} of run {self.kept.begun.run}, "
-            f"without {looked.missing:,} entries whose objects are gone"
-        )
-        metadata = {UNDOES: merge.id, "lakegc.missing": str(looked.missing)}
-        with work_branch.at_work(run, planned.rule, name, head, self.left) as work:
-            writes.revert_merge(
-                repository_id, name, merge.id, message, {**metadata, work_branch.BRANCH: name}
-            )
-            for paths in looked.missing_paths(run.store):
-                writes.delete_entries(repository_id, name, paths)
-            commit = work.commit(message, metadata)
-            try:
-                self._require_back(merge, head, commit, looked)
-            except IncompleteReadError as strange:
-                work.doubt = strange.found
-                raise
-            if not leads_to(run, planned.branch, head):
-                raise RefusedError(was_moved(planned.branch, head), "Run again.")
-            try:
-                made = writes.merge(repository_id, commit, planned.branch, message, metadata)
-            except WriteRefusedError as refused:
-                # It came back before.
-                if refused.reason != "nothing":
-                    raise
-            else:
-                if merged_above(run, planned.branch, made, head) is None:
-                    raise RefusedError(
-                        reverted_at_once(planned.branch, made), "Look at the branch."
-                    )
-
-    def _require_back(self, merge: Commit, head: str, commit: str, looked: Looked) -> None:
-        """Make sure that a commit brings back entries that the merge removed and nothing else."""
-        run, back = self.run, 0
-        for lot in lots(run.server.diff_commits(run.repository.id, head, commit, "")):
-            back += len(lot)
-            paths = [path for path, _ in lot]
-            now = addresses_of(run, commit, paths)
-            before = addresses_of(run, merge.main_parent or "", paths)
-            wrong = [
-                path
-                for path, kind in lot
-                if kind != "added" or path not in now or now[path] != before.get(path)
-            ]
-            if wrong:
-                raise IncompleteReadError(
-                    f"commit {commit} changes {wrong[0][:200]!r}, which the undo does not name",
-                    "Somebody may have written to its branch: run again.",
-                )
-        if back > looked.entries - looked.missing:
-            raise IncompleteReadError(
-                f"commit {commit} brings back {back:,} entries, and the objects of "
-                f"{looked.entries - looked.missing:,} were found in the store",
-                "Run again.",
-            )

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from spark_core.branches.removal import record
-from spark_core.branches.removal.record import WorkBranch
+from spark_core.branches.removal import work_branch_record
 from spark_core.branches.removal.refused import WriteRefusedError
+from spark_core.branches.removal.work_branch_record import WorkBranch
 from spark_core.branches.removal.writes import Writes
 from spark_core.errors import IncompleteReadError, LakegcError, SettingsError, sentences
 from spark_core.model import Branch, RunKey
@@ -45,7 +45,7 @@ class AtWork:
 
     Attributes:
         run: The run.
-        branch: Its record.
+        branch: Its work_branch_record.
         made: The last commit on it; None for none.
         doubt: Why something on it may be somebody else's; empty if nothing is.
     """
@@ -82,11 +82,11 @@ def at_work(run: Run, rule: int, name: str, source: str, left: list[str]) -> Ite
         IncompleteReadError: If the branch begins on another commit.
     """
     branch = WorkBranch(str(run.key), rule, name, source, run.now())
-    record.note_branch(run, branch)
+    work_branch_record.note_branch(run, branch)
     try:
         _create(run, branch)
     except WriteRefusedError:
-        record.note_branch_gone(run, branch)
+        work_branch_record.note_branch_gone(run, branch)
         raise
     except LakegcError:
         # The answer may be lost, and the branch there: ours, or somebody else's.
@@ -147,7 +147,7 @@ def _recorded(run: Run, name: str) -> WorkBranch | None:
         key = RunKey.parse(matched["run"])
     except SettingsError:
         return None
-    return record.branch_that_stands(run.store, key, name)
+    return work_branch_record.branch_that_stands(run.store, key, name)
 
 
 def _drop(run: Run, branch: WorkBranch, work: AtWork | None = None) -> list[str]:
@@ -169,7 +169,7 @@ def _drop(run: Run, branch: WorkBranch, work: AtWork | None = None) -> list[str]
             return [f"Branch {name} was not deleted: {why}.", look]
         if head is not None:
             Writes(run.server).delete_branch(repository_id, name)
-        record.note_branch_gone(run, branch)
+        work_branch_record.note_branch_gone(run, branch)
     except LakegcError as error:
         return [f"Branch {name} could not be deleted: {error.message}"]
     return []
