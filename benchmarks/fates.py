@@ -36,7 +36,7 @@ from spark_core import holds, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standings_of
 from spark_core.addresses.namespace import Namespace
-from spark_core.mark import fates
+from spark_core.mark import fates, fates_by_address, fates_by_answers
 from spark_core.mark.fate_rows import FateTargets
 from spark_core.model import RunKey
 from spark_core.records import writing
@@ -192,7 +192,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
         Target(store, "_lakefs/bench/fates/", attempt, schemas.FATES),
     )
     nothing = np.empty(0, np.int64)
-    answers = fates.Answers(nothing, pa.array([], pa.string()), nothing)
+    answers = fates_by_answers.Answers(nothing, pa.array([], pa.string()), nothing)
     for _ in range(runs):
         before, before_of_java = _cpu(), _cpu("java")
         began = time.perf_counter()
@@ -203,9 +203,9 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
             _table(store, "committed_addresses", of_committed, of_expired),
             targets=targets,
             inputs=fates.Inputs(holds.NONE, source_of(HELD.empty_table(), HELD)),
-            words=fates.ReasonWords("expired", "never"),
+            words=fates_by_address.ReasonWords("expired", "never"),
         )
-        decided = fates.conclude(run, decided, answers, targets)
+        decided = fates_by_answers.conclude(run, decided, answers, targets)
         sys.stdout.write(
             json.dumps(
                 {

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import Numbered
-from spark_core.fates.deciding import OF_STANDING
+from spark_core.fates.deciding import OF_STANDING, Known
 from spark_core.holds import Holds
 from spark_core.index.entries import IN_DATA
 from spark_core.records import reading
@@ -227,3 +227,22 @@ def numbered(references: pa.Table) -> tuple[Numbered, pa.Table]:
     # Numbers below 2**53 are exact, and a task has fewer rows.
     in_all = np.bincount(numbers.of_rows, counts, count).astype(np.int32)
     return numbers, pa.table([numbers.hashes, all_bits, all_sizes, in_all], schema=REFERENCES)
+
+
+def known_by(alone: Any, bits: Any, *, is_left: bool) -> Known:
+    """Bring what is known of objects into the form that decides.
+
+    Args:
+        alone: Numbers of the fates by name and age alone.
+        bits: Bits for what references and others say.
+        is_left: Whether what nothing reaches is left to another run.
+    """
+    return Known(
+        alone,
+        is_committed=bits & BY_COMMIT != 0,
+        is_staged=bits & BY_STAGED != 0,
+        is_held=bits & HELD != 0,
+        is_due=bits & DUE != 0,
+        is_left=is_left,
+        is_unnamed=bits & UNNAMED != 0,
+    )

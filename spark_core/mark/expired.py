@@ -20,13 +20,15 @@ from spark_core.errors import ChainError
 from spark_core.fates import Fate
 from spark_core.holds import Holds
 from spark_core.index.choosing import saves
-from spark_core.mark import explanations, fates, inventory, twins_of_waiting
+from spark_core.mark import explanations, fates, fates_by_answers, inventory, twins_of_waiting
 from spark_core.mark.audit import audit
 from spark_core.mark.brought_back import only_in_expired_commits
 from spark_core.mark.compared import NAMED
 from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fate_rows import Decided, FateTargets
-from spark_core.mark.fates import Answers, Inputs, ReasonWords
+from spark_core.mark.fates import Inputs
+from spark_core.mark.fates_by_address import ReasonWords
+from spark_core.mark.fates_by_answers import Answers
 from spark_core.mark.index_compared import compared_with_index
 from spark_core.mark.missing import missing_of
 from spark_core.mark.save import save
@@ -184,7 +186,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     seen = seen_again(run, decided, targets)
     missing = missing_of(run, mark, seen.decided.missing)
     found = twins_of_waiting.search(run, mark, missing, seen, read.by_policy)
-    decided = fates.conclude(run, seen.decided, _answers(found), targets)
+    decided = fates_by_answers.conclude(run, seen.decided, _answers(found), targets)
     stored = _store_fates(run, mark, targets, decided, began)
     expired = writing.parts_of(decided.expired)
     largest = [address for _, address, *_ in decided.sums.largest]
@@ -261,7 +263,7 @@ def _history(run: Run, mark: Mark, expired: Sequence[Part]) -> Mapping[str, Any]
 
 
 def _due(batches: Batches) -> Batches:
-    """Bring what goes by a policy into the columns of `fates.NAMED`."""
+    """Bring what goes by a policy into the columns of `compared.NAMED`."""
     for batch in batches:
         address = batch.column("address")
         columns = [hashed(address), address, batch.column("reason")]
@@ -269,7 +271,7 @@ def _due(batches: Batches) -> Batches:
 
 
 def _named(named: marks.Addresses) -> AnySource:
-    """Return what a mark of lakeFS's own job names: columns of `fates.NAMED`."""
+    """Return what a mark of lakeFS's own job names: columns of `compared.NAMED`."""
     return named.source.through(NAMED, _by_mark)
 
 

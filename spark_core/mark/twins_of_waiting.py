@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import sorted_once
-from spark_core.mark import fates
+from spark_core.mark import fates_by_answers
 from spark_core.mark.fate_rows import Decided
 from spark_core.mark.missing import Missing, written_since
 from spark_core.mark.seen_again import SeenAgain
@@ -63,7 +63,7 @@ def search(
         run,
         mark,
         _heads(run, mark, missing, seen, by_policy=by_policy is not None),
-        fates.source_of_waiting(run, seen.decided),
+        fates_by_answers.source_of_waiting(run, seen.decided),
         staged_names=None if by_policy is None else by_policy.staged_names(run),
         # What a policy names has entries of heads as well, which need not say the same.
         said=said_of(run, mark.committed) if by_policy is None else None,

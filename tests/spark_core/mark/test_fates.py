@@ -13,11 +13,13 @@ from spark_core import holds, schemas
 from spark_core.addresses.candidates import standing
 from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
-from spark_core.mark import compared, fates
+from spark_core.mark import compared, fates, fates_by_answers
 from spark_core.mark.compared import NAMED
 from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.mark.fate_rows import FateTargets
-from spark_core.mark.fates import Answers, Inputs, ReasonWords
+from spark_core.mark.fates import Inputs
+from spark_core.mark.fates_by_address import ReasonWords
+from spark_core.mark.fates_by_answers import Answers
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Target
 from spark_core.references.held_paths import HELD
@@ -63,7 +65,7 @@ def _decide(written, *, held=holds.NONE, held_paths=(), answers=NOBODY, **inputs
         targets=targets,
         words=WORDS,
     )
-    decided = fates.conclude(run, decided, answers, targets)
+    decided = fates_by_answers.conclude(run, decided, answers, targets)
     assert not [key for key in writing_left(run) if "_waiting" in key]
     return decided, _rows(run, decided.expired, schemas.EXPIRED_ADDRESSES)
 
@@ -282,8 +284,10 @@ def test_references_that_got_lost_end_the_mark(run, monkeypatch):
 
 def test_objects_that_got_lost_while_branches_were_asked_end_the_mark(run, monkeypatch):
     run.mark({"data/a/x": (3, OLD), "data/a/y": (4, OLD)})
-    tasks = fates.run_tasks
-    monkeypatch.setattr(fates, "run_tasks", lambda *some, **more: tasks(*some, **more)[1:])
+    tasks = fates_by_answers.run_tasks
+    monkeypatch.setattr(
+        fates_by_answers, "run_tasks", lambda *some, **more: tasks(*some, **more)[1:]
+    )
     with pytest.raises(IncompleteReadError, match="0 of 2 objects have a fate"):
         _decide(run)
 

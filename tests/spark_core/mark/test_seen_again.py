@@ -19,10 +19,10 @@ from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
 from spark_core.fates.deciding import CODES
 from spark_core.index.saved import Saved
-from spark_core.mark import fates, seen_again
+from spark_core.mark import fates_by_answers, seen_again
 from spark_core.mark.compared import DUE
 from spark_core.mark.fate_rows import WAITING, Decided, FateTargets
-from spark_core.mark.fates import Answers
+from spark_core.mark.fates_by_answers import Answers
 from spark_core.model import RunKey
 from spark_core.records import reading, writing
 from spark_core.records.figures import AmountFigures, IndexFigures, SeenFigures
@@ -161,7 +161,7 @@ def test_what_is_gone_leaves_and_is_counted(waiting: Waiting) -> None:
         "vanished": AmountFigures(objects=1, bytes=3),
     }
     assert waiting.fates(seen.decided) == []
-    concluded = fates.conclude(waiting.run, seen.decided, NOBODY, waiting.targets)
+    concluded = fates_by_answers.conclude(waiting.run, seen.decided, NOBODY, waiting.targets)
     assert dict(concluded.objects) == {Fate.EXPIRED: 1}
 
 
