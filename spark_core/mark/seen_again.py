@@ -31,7 +31,7 @@ from spark_core.index.lookups import look_up
 from spark_core.mark.compared import columns_of
 from spark_core.mark.fate_rows import WAITING, Decided, FateTargets, rows_of_fates, until_of
 from spark_core.mark.fates_by_answers import fates_of_waiting
-from spark_core.mark.slices import judged
+from spark_core.mark.listed_rows import judged
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import AmountFigures, ListedFigures, SeenFigures
 from spark_core.records.manifest import Part

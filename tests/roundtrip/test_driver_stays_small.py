@@ -13,7 +13,7 @@ from lakegc_dagster.sandbox.populate import populate
 from spark_core import report, sweep
 from spark_core.addresses.namespace import Namespace
 from spark_core.lock import lease
-from spark_core.mark import slices
+from spark_core.mark import listed_slices
 from spark_core.records.journal import Journal
 from spark_core.spark import placement
 from spark_core.storage import StoreOptions, local, open_store
@@ -231,7 +231,7 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
 )
 def test_slices_make_no_more_tasks_than_list_them_side_by_side(count, tasks):
     names = [f"data/{number:05}/" for number in range(count)]
-    made = slices._tasks(None, names, partitions=50, threads=8)
+    made = listed_slices._tasks(None, names, partitions=50, threads=8)
     assert [len(task.prefixes) for task in made] == tasks
     assert sorted(name for task in made for name in task.prefixes) == names
 
@@ -245,7 +245,9 @@ def test_flat_objects_are_listed_by_an_executor_and_not_by_the_driver(tmp_path):
         StoreOptions(local_path=str(tmp_path)),
     )
     figures, limits = Counter(), any_name(NOW, flat=True)
-    batches = list(slices._read(store, limits, 2, slices._Listing(None, root=True), figures))
+    batches = list(
+        listed_slices._read(store, limits, 2, listed_slices._Listing(None, root=True), figures)
+    )
     assert pa.Table.from_batches(batches).column("address").to_pylist() == [
         "0123456789abcdef0123456789abcdef"
     ]

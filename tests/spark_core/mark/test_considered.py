@@ -28,7 +28,7 @@ from spark_core.addresses.candidates import (
 )
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import slice_of
-from spark_core.mark.slices import _measure, judged
+from spark_core.mark.listed_rows import judged, measure
 from spark_core.model import RunKey
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report.cautions import cautions
@@ -363,7 +363,7 @@ def test_objects_whose_name_is_unsafe_are_counted_with_their_bytes():
     )
     listing = listing.append_column("standing", pa.array(["candidate"] * listing.num_rows))
     listing = listing.append_column(schemas.STORAGE_CLASS, pa.nulls(listing.num_rows, pa.string()))
-    counted = _measure(CUTOFF, "_lakefs", NOT_NAMEABLE, listing)
+    counted = measure(CUTOFF, "_lakefs", NOT_NAMEABLE, listing)
     figures = {name: count for name, count in counted.items() if not name.startswith("new_")}
     assert (figures["objects"], figures["unsafe_name_objects"], figures["unsafe_name_bytes"]) == (
         5,

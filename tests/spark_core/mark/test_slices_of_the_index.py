@@ -11,7 +11,7 @@ from spark_core import lakegc_keys
 from spark_core.errors import IncompleteReadError
 from spark_core.index import deletions
 from spark_core.index.choosing import slice_seconds
-from spark_core.mark import slices as marked
+from spark_core.mark import listed_slices, slices
 from spark_core.mark.slices import namespace_slices
 from spark_core.records import tables, writing
 from spark_core.records.figures import ListedFigures
@@ -147,7 +147,7 @@ def test_a_slice_with_a_name_that_is_never_collected_stays_open(place: HidingPla
 def test_more_open_slices_than_are_named_leave_no_slices(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marked, "MOST_OPEN", 0)
+    monkeypatch.setattr(slices, "MOST_OPEN", 0)
     place.date(place.upload(50, "old", b"old"), 3.5)
     _, figures = listed(place.run(3, **OPTIONS))
     assert (figures.open_slices, figures.closed_before) == (None, None)
@@ -243,7 +243,7 @@ def test_a_listing_that_broke_off_leaves_no_file(
 ) -> None:
     place.upload(50, "old", b"old")
     place.upload(2, "new", b"new")
-    listed_before = marked.listed
+    listed_before = listed_slices.listed
     calls = []
 
     def breaking(store: Any, prefixes: Any, *, threads: int) -> Any:
@@ -252,7 +252,7 @@ def test_a_listing_that_broke_off_leaves_no_file(
         if len(calls) == 2:
             raise IncompleteReadError("a test broke it")
 
-    monkeypatch.setattr(marked, "listed", breaking)
+    monkeypatch.setattr(listed_slices, "listed", breaking)
     run = place.run(3, **OPTIONS)
     with pytest.raises(IncompleteReadError, match="a test broke it"):
         namespace_slices(run)
