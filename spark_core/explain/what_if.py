@@ -23,7 +23,7 @@ from spark_core import graveler, retention
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.holds import Holds
-from spark_core.mark.explanations import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, OTHERS, GroupSums
+from spark_core.mark.group_sums import AT_THE_TOP, NAMES_OF_A_TASK, NO_BRANCH, OTHERS, GroupSums
 from spark_core.model import Refs, RetentionRules
 from spark_core.plain_text import Price, counted
 from spark_core.records import tables

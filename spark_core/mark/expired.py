@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from spark_core import holds, schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.errors import ChainError
 from spark_core.fates import Fate
 from spark_core.holds import Holds
 from spark_core.index.choosing import saves
@@ -33,6 +32,11 @@ from spark_core.mark.index_compared import compared_with_index
 from spark_core.mark.missing import missing_of
 from spark_core.mark.save import save
 from spark_core.mark.seen_again import seen_again
+from spark_core.mark.within_reference_mark import (
+    named_objects,
+    reference_addresses,
+    reference_figures,
+)
 from spark_core.records import tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -40,7 +44,6 @@ from spark_core.records.figures import (
     CommittedFigures,
     ExpiredFigures,
     ListedFigures,
-    ReferenceFigures,
 )
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
@@ -51,7 +54,7 @@ from spark_core.references.held_paths import HeldPaths
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
-from spark_core.spark.exchange import AnySource, Batches, numbers_of
+from spark_core.spark.exchange import Batches, numbers_of
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
@@ -151,7 +154,7 @@ class _Deciding:
     def read(cls, run: Run, mark: Mark) -> _Deciding:
         """Read it, as for `expired_addresses`."""
         named, by_policy = (
-            _reference_addresses(run, mark.slices),
+            reference_addresses(run, mark.slices),
             policy_rows.of_mark(run, mark.all),
         )
         had_none = not CommitsFigures.of(mark.commits.manifest).holds
@@ -165,7 +168,7 @@ class _Deciding:
             self.held,
             self.by_path.source(run),
             due=due,
-            named=None if self.named is None else _named(self.named),
+            named=None if self.named is None else named_objects(self.named),
             collects_unreachable=run.options.collects != "policies",
         )
 
@@ -246,7 +249,7 @@ def _figures_of_names(read: _Deciding, decided: Decided) -> Mapping[str, Any]:
     if read.by_policy is not None:
         figures["policy"] = read.by_policy.figures(decided.taken.figures)
     if read.named is not None:
-        figures["reference"] = _reference_figures(read.named, decided)
+        figures["reference"] = reference_figures(read.named, decided)
     return figures
 
 
@@ -270,35 +273,10 @@ def _due(batches: Batches) -> Batches:
         yield pa.record_batch(columns, schema=NAMED)
 
 
-def _named(named: marks.Addresses) -> AnySource:
-    """Return what a mark of lakeFS's own job names: columns of `compared.NAMED`."""
-    return named.source.through(NAMED, _by_mark)
-
-
-def _by_mark(batches: Batches) -> Batches:
-    for batch in batches:
-        address = batch.column("address").drop_null()
-        columns = [hashed(address), address, pa.nulls(len(address), pa.string())]
-        yield pa.record_batch(columns, schema=NAMED)
-
-
 def _answers(found: twins.Answers) -> Answers:
     """Bring the answers of branches into the form that decides."""
     read = found.read_by_branch
     return Answers(numbers_of(read["address_hash"]), read["path"].combine_chunks(), found.may_hide)
-
-
-def _reference_figures(named: marks.Addresses, decided: Decided) -> ReferenceFigures:
-    """Say what a mark of lakeFS's own job names, and what lakegc would let go without it."""
-    eligible = (Fate.EXPIRED, Fate.NOT_NAMED)
-    return ReferenceFigures(
-        mark_id=named.mark.mark_id,
-        cutoff_time=named.mark.summary.cutoff_time,
-        num_deleted_objects=named.mark.summary.num_deleted_objects,
-        parts={part.key: part.sha256 for part in named.parts},
-        eligible_objects=sum(decided.objects[fate] for fate in eligible),
-        eligible_bytes=sum(decided.size_bytes[fate] for fate in eligible),
-    )
 
 
 def _words(mark: Mark) -> ReasonWords:
@@ -312,32 +290,3 @@ def _words(mark: Mark) -> ReasonWords:
     all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
     all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK
     return ReasonWords(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
-
-
-def _reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | None:
-    """Read the mark of lakeFS's own job that the run must stay within; None if there is none.
-
-    Raises:
-        ChainError: If the run was begun to stay within another mark, or within none.
-    """
-    begun_with = ListedFigures.of(slices.manifest).reference_mark
-    if begun_with != run.reference_mark:
-        raise ChainError(
-            f"run {run.key} of {run.repository.id} was begun to verify {_mark_words(begun_with)}, "
-            f"now it is to verify {_mark_words(run.reference_mark)}",
-            "Use a new run key.",
-        )
-    if run.reference_mark is None:
-        return None
-    mark = marks.load(run.store, run.reference_mark)
-    return marks.addresses(
-        lambda: run.spark, run.store, mark, partitions=run.options.range_partitions
-    )
-
-
-def _mark_words(mark_id: object) -> str:
-    return (
-        "no mark of the reference job"
-        if mark_id is None
-        else f"mark {mark_id} of the reference job"
-    )

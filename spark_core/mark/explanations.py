@@ -6,7 +6,6 @@ decide: damage of such a range costs words, and what is not read is not explaine
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,9 +18,9 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.mark.group_sums import NO_BRANCH, TOP, GroupSums, folders
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import Groups
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
@@ -31,12 +30,6 @@ from spark_core.references.known_ranges import EXPIRED, TakenRanges, with_hashes
 from spark_core.references.ranges import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource, Sent, numbers_of
-
-# Names of groups of objects without a folder and without a branch; one for what is left over.
-AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
-# Groups of each kind that are told, and those that a task tells the driver of. Rows come to tasks
-# by a hash, so a group that is among the first of all is among the first of each.
-TOP, NAMES_OF_A_TASK = 10, 200
 
 # An object that may go.
 _LET_GO = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
@@ -69,50 +62,6 @@ class Explained:
     figures: Mapping[str, Any] = field(default_factory=dict)
     named: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     manifest: Manifest | None = None
-
-
-@dataclass
-class GroupSums:
-    """Objects and bytes by name."""
-
-    objects: Counter[str] = field(default_factory=Counter)
-    size_bytes: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, names: pa.ChunkedArray, sizes: pa.ChunkedArray) -> GroupSums:
-        """Sum up the rows of a task."""
-        summed = (
-            pa.table({"name": names, "size": sizes})
-            .group_by("name")
-            .aggregate([("size", "sum"), ([], "count_all")])
-        )
-        found = cls()
-        for row in summed.to_pylist():
-            found.objects[row["name"]] = row["count_all"]
-            found.size_bytes[row["name"]] = row["size_sum"]
-        return found.first(NAMES_OF_A_TASK)
-
-    def merge(self, other: GroupSums) -> None:
-        """Add the sums of another task."""
-        self.objects.update(other.objects)
-        self.size_bytes.update(other.size_bytes)
-
-    def first(self, count: int) -> GroupSums:
-        """Keep the names with most bytes; the others become one."""
-        by_size = sorted(
-            self.objects, key=lambda name: (name == OTHERS, -self.size_bytes[name], name)
-        )
-        kept = GroupSums()
-        for at, name in enumerate(by_size):
-            told = name if at < count else OTHERS
-            kept.objects[told] += self.objects[name]
-            kept.size_bytes[told] += self.size_bytes[name]
-        return kept
-
-    @property
-    def groups(self) -> Groups:
-        """Name, objects and bytes, in the order of the names."""
-        return tuple((name, self.objects[name], self.size_bytes[name]) for name in self.objects)
 
 
 @dataclass(frozen=True)
@@ -303,17 +252,6 @@ def _explain(orders: _ExplanationOrders, number: int, found: pa.Table) -> _ToldB
         GroupSums.of(folders(whole["path"]), sizes),
         GroupSums.of(pc.fill_null(whole["branch"], NO_BRANCH), sizes),
     )
-
-
-def folders(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Name the folder at the top of each path.
-
-    Examples:
-        >>> folders(pa.chunked_array([["logs/2026/a.csv", "readme", "/b"]])).to_pylist()
-        ['logs/', '(no folder)', '/']
-    """
-    split = pc.extract_regex(paths, r"(?s)^(?P<folder>[^/]*/)")
-    return pc.fill_null(pc.struct_field(split, "folder"), AT_THE_TOP)
 
 
 def in_words(row: Mapping[str, Any], instant: datetime) -> str:

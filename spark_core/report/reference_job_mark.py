@@ -13,7 +13,7 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
-from spark_core.mark.explanations import GroupSums
+from spark_core.mark.group_sums import GroupSums
 from spark_core.records import tables, writing
 from spark_core.records.figures import ExpiredFigures, ReferenceFigures, VerifiedFigures
 from spark_core.records.reading import StoredTable

@@ -16,7 +16,7 @@ from spark_core.errors import VerdictError
 from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
-from spark_core.mark.explanations import GroupSums
+from spark_core.mark.group_sums import GroupSums
 from spark_core.records import confirmation, tables
 from spark_core.records.figures import (
     CommitsFigures,

@@ -24,7 +24,7 @@ from spark_core.explain import (
     what_if,
 )
 from spark_core.index.choosing import slice_seconds
-from spark_core.mark import explanations
+from spark_core.mark import group_sums
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
@@ -107,9 +107,9 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
             wanted[name_of(row)].append(sizes[address])
         groups = marked.expired.manifest.facts[figure]
         assert sum(objects for _, objects, _ in groups) == len(found)
-        named = [tuple(group) for group in groups if group[0] != explanations.OTHERS]
+        named = [tuple(group) for group in groups if group[0] != group_sums.OTHERS]
         assert named == [(name, len(wanted[name]), sum(wanted[name])) for name, *_ in named]
-        assert len(named) == min(len(wanted), explanations.TOP)
+        assert len(named) == min(len(wanted), group_sums.TOP)
 
 
 @pytest.mark.parametrize("words", ["off", pytest.param("short", marks=pytest.mark.deep)])

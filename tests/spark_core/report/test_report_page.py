@@ -18,7 +18,7 @@ from spark_core import report
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.lakefs import ServerOptions
-from spark_core.mark.explanations import GroupSums
+from spark_core.mark.group_sums import GroupSums
 from spark_core.plain_text import Price
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
