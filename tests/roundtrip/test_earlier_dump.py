@@ -8,7 +8,7 @@ from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from spark_core import holds
 from spark_core.errors import PermissionDeniedError
 from spark_core.records.figures import CommitsFigures
-from spark_core.references import commits, earlier_dump, heads
+from spark_core.references import earlier_dump, heads, retained_commits
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -79,7 +79,7 @@ def test_the_next_night_reads_the_log_down_to_the_dump_and_decides_the_same(nigh
         0,
     )
     assert "dump_refs" not in run.server.requests
-    monkeypatch.setattr(commits, "_earlier", lambda _: None)
+    monkeypatch.setattr(retained_commits, "_earlier", lambda _: None)
     _, dumped, read = nights.mark(1 + 1 / 86_400)
     assert read.refs_read_by == "dump"
     assert (figures.commits, figures.branches, figures.tags, figures.by_reason) == (

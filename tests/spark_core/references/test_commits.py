@@ -12,7 +12,7 @@ from spark_core.holds import Hold
 from spark_core.lakefs import NoSuchCallError
 from spark_core.model import Branch, Commit, RetentionRules, RunKey
 from spark_core.records.figures import ListedFigures
-from spark_core.references.commits import retained_commits
+from spark_core.references.retained_commits import retained_commits
 from spark_core.run import RunOptions
 from tests.support.figures import manifest_of
 from tests.support.memory_store import MemoryStore
