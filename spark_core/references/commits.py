@@ -20,6 +20,7 @@ from spark_core.references.commit_graph import read_on, read_refs
 from spark_core.references.compacted import compacted_metaranges, may_compact
 from spark_core.references.earlier_dump import Earlier
 from spark_core.references.heads import Heads
+from spark_core.references.metaranges_written import metaranges_written_at
 from spark_core.retention import Expiry
 from spark_core.run import Run
 
@@ -167,7 +168,7 @@ def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: 
     return heads.heads_of(
         found.refs,
         previous,
-        heads.metaranges_written_at(run, tables_prefix(run)),
+        metaranges_written_at(run, tables_prefix(run)),
         read_at=read_at,
         skew=run.options.max_clock_skew,
         is_walked=found.read_by == WALK,

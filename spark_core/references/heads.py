@@ -14,23 +14,14 @@ References: lakeFS 71a45eeb1 `pkg/graveler/graveler.go`: `Commit`, `prepareForCo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from spark_core.errors import ChainError, CorruptTableError, LakegcError, NotFoundError
-from spark_core.model import Branch, Commit, Refs, RunKey
-from spark_core.records import reading, tables
+from spark_core.model import Branch, Commit, Refs
 from spark_core.records.figures import CommitsFigures, HeadsFigures
 from spark_core.records.manifest import Manifest
-from spark_core.records.reading import StoredTable
-from spark_core.run import Run
-from spark_core.storage import ObjectStore
-from spark_core.storage.contract import OrderedStore
+from spark_core.references.metaranges_written import WrittenAt
 
 # Why a branch has no such moment, in words for people.
 RESET_BACK = (
@@ -46,13 +37,6 @@ WALKED = "refs were read by walking, which does not show commits that no branch 
 DAMAGED = "the figures of the last run cannot be read"
 
 _RESETS = (RESET_BACK, RESET_ASIDE, RESET_ONTO)
-
-# Metaranges by id -> when the file of each was last written. One without a file is left out.
-WrittenAt = Callable[[Sequence[str]], Mapping[str, datetime]]
-
-# A page of a listing must give at least this many dates. For fewer, questions for single files cost
-# no more.
-_WORTH_A_PAGE = 16
 
 
 @dataclass(frozen=True)
@@ -127,110 +111,6 @@ class Heads:
                 for branch, commit_id, since, why in stored.branches
             },
         )
-
-
-def last_stored(run: Run) -> Heads | None:
-    """Read the heads that the newest other run of the same instance recorded; None if none did.
-
-    A run that cannot be read may have known of a reset.
-    """
-    try:
-        manifest = last_manifest(run)
-        return None if manifest is None else Heads.of(manifest)
-    except CorruptTableError:
-        return Heads(run.now(), {}, is_damaged=True)
-
-
-def last_manifest(run: Run) -> Manifest | None:
-    """Read the manifest of table 3 of the newest other run of the same instance; None if none is.
-
-    The newest run counts, whatever became of it, because heads are recorded as soon as refs are
-    read.
-
-    Raises:
-        CorruptTableError: If it cannot be read.
-    """
-    for key in run.earlier or tables.runs(run.store, tables.RETAINED_COMMITS.folder):
-        if key == run.key:
-            continue
-        try:
-            manifest = manifest_of(run, key)
-            if manifest.instance == run.instance:
-                return manifest
-        except ChainError:
-            continue  # the run did not come so far
-    return None
-
-
-def manifest_of(run: Run, key: RunKey) -> Manifest:
-    """Read the manifest of table 3 of another run, once.
-
-    Raises:
-        ChainError: If that run did not come so far.
-        CorruptTableError: If it cannot be read.
-    """
-    name = tables.manifest_key(tables.RETAINED_COMMITS, key)
-    stored: StoredTable | None = run.documents.get(name)
-    if stored is None:
-        stored = reading.load_table(run.store, tables.RETAINED_COMMITS, key)
-        run.documents[name] = stored
-    return stored.manifest
-
-
-def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
-    """Return a function that asks the store when the files of metaranges were last written.
-
-    Where the store lists in order, its pages give many dates at once. Single files are asked about,
-    side by side, where pages would give too few dates, and for every file that the pages did not
-    show.
-
-    Args:
-        run: The run.
-        prefix: Prefix of the server's tables.
-    """
-
-    def head(metarange_id: str) -> datetime | None:
-        try:
-            return run.store.written_at(f"{prefix}/{metarange_id}")
-        except NotFoundError:
-            return None  # whoever reads its entries will say so
-
-    def written_at(ids: Sequence[str]) -> Mapping[str, datetime]:
-        listed = _listed(run.store, f"{prefix}/", ids)
-        left = [id_ for id_ in ids if id_ not in listed]
-        with ThreadPoolExecutor(
-            run.options.branches_at_once, thread_name_prefix="lakegc-heads"
-        ) as pool:
-            asked = zip(left, pool.map(head, left), strict=True)
-            return {**listed, **{id_: when for id_, when in asked if when is not None}}
-
-    return written_at
-
-
-def _listed(store: ObjectStore, folder: str, names: Sequence[str]) -> dict[str, datetime]:
-    """Read dates from pages of a listing, as long as a page gives many.
-
-    Each page begins at the next name.
-
-    Names of tables are hashes, so one page shows how many of the names the next page would have.
-    """
-    found: dict[str, datetime] = {}
-    left = sorted(names)
-    while isinstance(store, OrderedStore) and len(left) >= _WORTH_A_PAGE:
-        try:
-            # No name lies between this beginning of the next name and the next name itself.
-            rows = next(store.pages(folder, after=folder + left[0][:-1])).rows
-        except LakegcError:
-            break  # the user may lack the right to list; other errors come up in the questions too
-        wanted = rows.filter(
-            pc.is_in(rows.column("key"), pa.array([folder + name for name in left], pa.string()))
-        )
-        keys, dates = wanted.column("key").to_pylist(), wanted.column("last_modified").to_pylist()
-        found.update(zip((key.removeprefix(folder) for key in keys), dates, strict=True))
-        if len(keys) < _WORTH_A_PAGE:
-            break
-        left = [name for name in left if folder + name > keys[-1]]
-    return found
 
 
 def heads_of(

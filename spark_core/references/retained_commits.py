@@ -19,7 +19,7 @@ from spark_core.records.figures import CommitsFigures, ExpiredMetarangesFigures,
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
-from spark_core.references import heads
+from spark_core.references import recorded_heads
 from spark_core.references.commits import (
     ReadCommits,
     and_compacted,
@@ -66,7 +66,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
     found = read_commits(run, tables_prefix(run), _earlier(run))
     _require_known(run, found)
-    noted = heads_now(run, found, heads.last_stored(run), read_at=began)
+    noted = heads_now(run, found, recorded_heads.last_stored(run), read_at=began)
     found = and_compacted(run, tables_prefix(run), found, lambda: noted)
     words, enclosed = _keep_expired(run, found, began, uncommitted)
     figures = _figures(found, noted, words)
@@ -134,7 +134,7 @@ def _figures_of_rules(rules: RetentionRules | None) -> RulesFigures | None:
 def _earlier(run: Run) -> Earlier | None:
     """Return what the last run read of refs; None if a dump must be made."""
     try:
-        manifest = heads.last_manifest(run)
+        manifest = recorded_heads.last_manifest(run)
         return None if manifest is None else Earlier.of(manifest)
     except CorruptTableError:
         return None
@@ -151,7 +151,7 @@ def _require_known(run: Run, found: ReadCommits) -> None:
     index = choosing.of(run)
     if index is None or found.dump is None:
         return
-    then = heads.manifest_of(run, RunKey.parse(index.saved.run))
+    then = recorded_heads.manifest_of(run, RunKey.parse(index.saved.run))
     known = {head.commit_id for head in Heads.of(then).branches.values()}
     gone = sorted(known - found.refs.commits.keys())
     if gone:

@@ -8,7 +8,7 @@ from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from spark_core import holds
 from spark_core.errors import PermissionDeniedError
 from spark_core.records.figures import CommitsFigures
-from spark_core.references import earlier_dump, heads, retained_commits
+from spark_core.references import earlier_dump, recorded_heads, retained_commits
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -188,7 +188,7 @@ def test_an_earlier_dump_that_is_gone_asks_for_one(nights):
 
 
 def test_where_the_heads_of_the_last_run_cannot_be_read_a_dump_is_made(nights):
-    manifest = heads.last_manifest(nights.run(1))
+    manifest = recorded_heads.last_manifest(nights.run(1))
     folder = f"_lakefs/retention/gc/commits/run_id={manifest.run}"
     (nights.sandbox.blockstore / "repo" / folder / "_manifest.json").write_text("{")
     assert nights.mark(1)[2].refs_read_by == "dump"

@@ -20,7 +20,7 @@ from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile
 from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.model import Branch, Commit
-from spark_core.references.heads import metaranges_written_at
+from spark_core.references.metaranges_written import metaranges_written_at
 from spark_core.references.policies import sightings
 from spark_core.references.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.run import Run

@@ -3,30 +3,15 @@
 The earliest sign of it, and none where the branch was reset.
 """
 
-import hashlib
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
-from spark_core.errors import NotFoundError, PermissionDeniedError
-from spark_core.model import Branch, Commit, Refs, RunKey
-from spark_core.records import tables
+from spark_core.model import Branch, Commit, Refs
 from spark_core.records.figures import CommitsFigures
-from spark_core.records.writing import Draft
 from spark_core.references import heads
 from spark_core.references.heads import Head, Heads, heads_of
-from spark_core.run import RunOptions
-from spark_core.schemas import INSTANT
-from spark_core.storage import ObjectInfo
-from spark_core.storage.listing_rows import listing_batch
-from spark_core.upkeep import prune_own_tables
-from tests.support.figures import given, manifest_of
-from tests.support.paged_store import PagedStore
-from tests.support.passing_mark import passing_mark
-from tests.support.written_run import written_run
+from tests.support.figures import manifest_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 SKEW = timedelta(minutes=5)
@@ -201,145 +186,12 @@ def test_the_store_is_asked_once_about_each_metarange_and_not_about_heads_that_s
     assert asked == [["tree-new"]]
 
 
-class Dated(PagedStore):
-    """A store that lists in order, tells dates, and counts what it is asked."""
-
-    def __init__(self, dates, size=1000):
-        super().__init__(dates, size)
-        self.dates = dates
-
-    def pages(self, prefix, *, after=""):
-        for page in super().pages(prefix, after=after):
-            keys = page.rows.column("key").to_pylist()
-            dates = pa.array([self.dates[key] for key in keys], INSTANT)
-            yield replace(page, rows=listing_batch(keys, [1] * len(keys), dates))
-
-    def head(self, key):
-        with self._counting:
-            self.requests["head"] += 1
-        if key not in self.dates:
-            raise NotFoundError(key)
-        return ObjectInfo(key, 1, self.dates[key])
-
-
-class Unordered(Dated):
-    """The same, as a store that cannot list from a name on."""
-
-    def pages(self, prefix, *, after=""):
-        raise PermissionDeniedError("listing is refused")
-
-
-def tables_of(number):
-    """So many names of tables, each with a date of its own."""
-    return {hashlib.sha256(str(one).encode()).hexdigest(): ago(one) for one in range(number)}
-
-
-def written(store, ids):
-    run = SimpleNamespace(store=store, options=RunOptions())
-    return heads.metaranges_written_at(run, "_lakefs")(sorted(ids))
-
-
-@pytest.mark.parametrize(
-    ("files", "wanted", "requests"),
-    [
-        (764, 101, {"list": 1}),
-        (3_000, 101, {"list": 3}),
-        # A page of 1,000 among 12,000 tells five of 101.
-        (12_000, 101, {"list": 1, "head": 96}),
-        (764, 15, {"head": 15}),
-        (764, 0, {}),
-    ],
-)
-def test_a_page_of_a_listing_tells_dates_where_it_tells_more_than_questions_would(
-    files, wanted, requests
-):
-    dates = tables_of(files)
-    names = list(dates)[:wanted]
-    store = Dated(
-        {f"_lakefs/{name}": when for name, when in dates.items()}
-        | {"_lakefs/retention/gc/commits/x": NOW},
-        size=1000,
-    )
-    assert written(store, names) == {name: dates[name] for name in names}
-    assert dict(store.requests) == requests
-
-
-def test_a_file_that_pages_do_not_show_is_asked_for_and_one_that_is_not_there_has_no_date():
-    dates = tables_of(50)
-    hidden, _missing, *seen = sorted(dates)
-    store = Dated({f"_lakefs/{name}": dates[name] for name in [hidden, *seen]})
-    store.answered = lambda _after, _number, page: [key for key in page if hidden not in key]
-    assert written(store, dates) == {name: dates[name] for name in [hidden, *seen]}
-    assert dict(store.requests) == {"list": 1, "head": 2}
-
-
-def test_where_tables_cannot_be_listed_each_is_asked_for():
-    dates = tables_of(50)
-    store = Unordered({f"_lakefs/{name}": when for name, when in dates.items()})
-    assert written(store, dates) == dates
-    assert store.requests["head"] == 50
-
-
-def test_an_answer_without_names_ends_the_listing():
-    dates = tables_of(50)
-    store = Dated({f"_lakefs/{name}": when for name, when in dates.items()}, size=20)
-    store.answered = lambda _after, _number, _page: []
-    assert written(store, dates) == dates
-    assert dict(store.requests) == {"list": 1, "head": 50}
-
-
 def test_heads_come_back_from_a_manifest_as_they_were_noted():
     noted = Heads(ago(10), {"main": Head("c", ago(30)), "dev": Head("b", None, heads.NO_DATE)})
     facts = {"branch_heads": noted.figures.facts()}
     assert Heads.of(manifest_of(CommitsFigures, **facts)) == noted
 
 
-@pytest.fixture
-def stored(tmp_path):
-    """A run, and the means to store what earlier and later ones noted."""
-    run = written_run(tmp_path, spark=None).run
-    noted = {}
-
-    def keep(days, commit):
-        of = replace(run, key=RunKey.at(ago(days)))
-        noted[days] = Heads(ago(days), {"main": Head(commit, ago(45))})
-        passing_mark(of, retained_commits={"branch_heads": noted[days].figures.facts()})
-        return of
-
-    return SimpleNamespace(run=run, keep=keep, noted=noted)
-
-
-def test_the_newest_other_run_counts(stored):
-    stored.keep(3, "old")
-    stored.keep(2, "new")
-    assert heads.last_stored(stored.run) == stored.noted[2]
-
-
-def test_without_another_run_nothing_is_known(stored):
-    stored.keep(0, "own")
-    assert heads.last_stored(stored.run) is None
-
-
-def test_a_run_of_another_instance_or_an_earlier_version_is_passed_over(stored):
-    stored.keep(5, "old")
-    other = stored.keep(3, "new")
-    table = tables.RETAINED_COMMITS
-    other.store.delete([tables.manifest_key(table, other.key)])
-    replaced = replace(other, repository=replace(other.repository, creation_date=ago(1)))
-    empty = pa.Table.from_pylist([], schema=table.schema)
-    replaced.keep(Draft(table, empty, NOW, (), figures=given(table)))
-    assert heads.last_stored(stored.run) == stored.noted[5]
-
-
-def test_figures_that_cannot_be_read_may_have_told_of_a_reset(stored):
-    damaged = stored.keep(2, "new")
-    damaged.store.put(tables.manifest_key(tables.RETAINED_COMMITS, damaged.key), b"{}")
-    found = heads.last_stored(stored.run)
-    assert found is not None
-    assert found.is_damaged
+def test_where_the_recorded_heads_are_damaged_nothing_is_concluded_from_a_head():
+    found = Heads(NOW, {}, is_damaged=True)
     assert seen(refs_of(LINE, main="c"), found)["main"].why == heads.DAMAGED
-
-
-def test_what_is_noted_survives_the_pruning_of_a_run():
-    name = tables.manifest_key(tables.RETAINED_COMMITS, RunKey.at(NOW))
-    assert not prune_own_tables._PARTS.fullmatch(name)
