@@ -15,8 +15,10 @@ from spark_core import graveler, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import tables_prefix
+from spark_core.references.metaranges import Metarange, distinct_ranges
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
+from spark_core.references.ranges import tasks_of
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved, run_tasks
 

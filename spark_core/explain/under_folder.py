@@ -24,8 +24,10 @@ from spark_core.lakefs.entries import just_before
 from spark_core.records import tables
 from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
+from spark_core.references.metaranges import Metarange, distinct_ranges
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
+from spark_core.references.ranges import tasks_of
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source, source_of
 from spark_core.spark.tasks import interleaved

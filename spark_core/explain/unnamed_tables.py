@@ -21,7 +21,7 @@ from spark_core.graveler.commits import COMMIT
 from spark_core.graveler.records import METARANGES
 from spark_core.references.commits import read_commits, tables_prefix
 from spark_core.references.compacted import servers_tables
-from spark_core.references.ranges import TableReader
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved
 

@@ -31,8 +31,10 @@ from spark_core.records.figures import ExpiredFigures, Groups
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
+from spark_core.references.metaranges import work_of_metaranges
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import TableReader, tasks_of, work_of_metaranges
+from spark_core.references.ranges import tasks_of
+from spark_core.references.table_reader import TableReader
 from spark_core.report.fates import total
 from spark_core.run import Run
 from spark_core.spark.exchange import (

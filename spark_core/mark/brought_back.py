@@ -27,15 +27,10 @@ from spark_core.records import reading, tables
 from spark_core.records.figures import EARLIER_DUMP, CommitsFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import tables_prefix
+from spark_core.references.metaranges import Metarange, distinct_ranges, work_of_metaranges
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.ranges import (
-    Metarange,
-    TableReader,
-    distinct_ranges,
-    tasks_of,
-    work_of_metaranges,
-    work_of_ranges,
-)
+from spark_core.references.ranges import tasks_of, work_of_ranges
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
 

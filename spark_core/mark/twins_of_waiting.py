@@ -26,8 +26,8 @@ from spark_core.references import twins
 from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
 from spark_core.references.known_ranges import Alike, said_of
+from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.policy_rows import PolicyRows
-from spark_core.references.ranges import TableReader, entries_of_heads
 from spark_core.references.sizes import (
     ADDRESSES,
     NONE_ABSENT,
@@ -36,6 +36,7 @@ from spark_core.references.sizes import (
     absent,
     are_sizes_stated,
 )
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of

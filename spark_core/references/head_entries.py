@@ -32,7 +32,7 @@ from spark_core.references.known_ranges import (
     rows_with,
     that_may_hide,
 )
-from spark_core.references.ranges import RANGES, TableReader
+from spark_core.references.ranges import RANGES
 from spark_core.references.sizes import (
     ADDRESSES,
     ENTRIES,
@@ -49,6 +49,7 @@ from spark_core.references.sizes import (
     stated_by_the_store,
     unlisted_hashes,
 )
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
 

@@ -29,14 +29,10 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target, summed, write_read
 from spark_core.references import expired_entries, rows_aside
 from spark_core.references.commits import ReadCommits, tables_prefix
+from spark_core.references.metaranges import work_of_metaranges
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import (
-    RANGES,
-    TableReader,
-    tasks_of,
-    work_of_metaranges,
-    work_of_ranges,
-)
+from spark_core.references.ranges import RANGES, tasks_of, work_of_ranges
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource
 from spark_core.spark.tasks import interleaved, run_tasks

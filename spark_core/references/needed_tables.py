@@ -13,7 +13,8 @@ import pyarrow as pa
 from spark_core import graveler
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError, sentences
 from spark_core.references.commits import tables_prefix
-from spark_core.references.ranges import TableReader, work_of_metaranges
+from spark_core.references.metaranges import work_of_metaranges
+from spark_core.references.table_reader import TableReader
 from spark_core.retention import COMPACTED
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks

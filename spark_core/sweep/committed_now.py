@@ -26,9 +26,11 @@ from spark_core.references.commits import ReadCommits, and_compacted, heads_now,
 from spark_core.references.earlier_dump import Earlier
 from spark_core.references.heads import Heads
 from spark_core.references.held_paths import HeldPaths
+from spark_core.references.metaranges import Metarange, distinct_ranges
 from spark_core.references.needed_tables import telling_who_needs
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.ranges import Metarange, TableReader, distinct_ranges, tasks_of
+from spark_core.references.ranges import tasks_of
+from spark_core.references.table_reader import TableReader
 from spark_core.retention import COMPACTED
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource

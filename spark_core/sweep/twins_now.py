@@ -20,7 +20,7 @@ from spark_core.references import policy_rows, twins
 from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
 from spark_core.references.known_ranges import Alike, said_of
-from spark_core.references.ranges import TableReader, entries_of_heads
+from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.sizes import (
     ADDRESSES,
     ENTRIES,
@@ -30,6 +30,7 @@ from spark_core.references.sizes import (
     are_sizes_stated,
     sizes_of_later,
 )
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
 from spark_core.sweep.committed_now import TablesRead

@@ -27,7 +27,7 @@ from spark_core.references.policies.named_by_rules import NamedByRules
 from spark_core.references.policies.names import Graph, lines, micros
 from spark_core.references.policies.objects_due import Judges
 from spark_core.references.policies.staged_due import StagedJudge
-from spark_core.references.ranges import TableReader
+from spark_core.references.table_reader import TableReader
 from spark_core.retention import compacted_in
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent

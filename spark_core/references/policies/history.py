@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from spark_core import graveler
 from spark_core.errors import CorruptTableError, NotFoundError
+from spark_core.references.metaranges import work_of_metaranges
 from spark_core.references.policies.due import AT_HEAD, COMPACTED, KEPT, RETAINED, Changes
 from spark_core.references.policies.names import Graph
 from spark_core.references.policies.sightings import Gone
-from spark_core.references.ranges import TableReader, work_of_metaranges
+from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
 

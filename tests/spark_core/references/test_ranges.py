@@ -1,9 +1,9 @@
-"""What metaranges and ranges cost, in entries that take as long, decides who reads them."""
+"""What ranges cost, in entries that take as long, decides who reads them."""
 
 import pyarrow as pa
 import pytest
 
-from spark_core.references.ranges import work_of_metaranges, work_of_ranges
+from spark_core.references.ranges import work_of_ranges
 from spark_core.spark import placement
 
 
@@ -26,8 +26,3 @@ def test_the_driver_reads_ranges_of_three_million_entries_or_as_much_work(
     count, entries, driver_reads
 ):
     assert placement.driver_works(work_of_ranges(_ranges(count, entries))) == driver_reads
-
-
-def test_the_driver_reads_the_metaranges_of_some_hundred_commits():
-    assert placement.driver_works(work_of_metaranges(480))
-    assert not placement.driver_works(work_of_metaranges(481))

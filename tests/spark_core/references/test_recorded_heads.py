@@ -18,7 +18,6 @@ from tests.support.passing_mark import passing_mark
 from tests.support.written_run import written_run
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
-SKEW = timedelta(minutes=5)
 
 
 def ago(days):
