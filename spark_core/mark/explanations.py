@@ -24,9 +24,10 @@ from spark_core.records import reading, tables, writing
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.references.choosing_entries import with_hashes
 from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import ENTRIES, UNREADABLE, commits_of
-from spark_core.references.known_ranges import EXPIRED, TakenRanges, with_hashes, words_of
+from spark_core.references.known_ranges import EXPIRED, TakenRanges, words_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource, Sent, numbers_of

@@ -23,9 +23,10 @@ from spark_core.mark.seen_again import SeenAgain
 from spark_core.records import reading
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.references import twins
+from spark_core.references.choosing_entries import Alike
 from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
-from spark_core.references.known_ranges import Alike, said_of
+from spark_core.references.known_ranges import said_of
 from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.references.sizes import (

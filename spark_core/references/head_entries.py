@@ -24,14 +24,8 @@ from spark_core.records import reading
 from spark_core.records.figures import IndexFigures, ListedFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
-from spark_core.references.known_ranges import (
-    HEAD,
-    Alike,
-    TakenRanges,
-    rows_of,
-    rows_with,
-    that_may_hide,
-)
+from spark_core.references.choosing_entries import Alike, that_may_hide
+from spark_core.references.known_ranges import HEAD, TakenRanges, rows_of, rows_with
 from spark_core.references.ranges import RANGES
 from spark_core.references.sizes import (
     ADDRESSES,

@@ -8,7 +8,7 @@ are in the store as long as a commit has them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.index import entries as indexed
 from spark_core.index.entries import Spans
 from spark_core.records import reading, tables
@@ -26,6 +25,7 @@ from spark_core.records.figures import CommittedFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.references import expired_entries
+from spark_core.references.choosing_entries import Chooses, with_hashes
 from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import SAID
 from spark_core.references.range_entries import read_entries, read_ranges
@@ -43,8 +43,6 @@ HEAD, RETAINED, EXPIRED = 1, 2, 3
 ENTRIES = pa.schema([*schemas.INDEXED_ENTRIES, pa.field("kind", pa.int8(), nullable=False)])
 _HASHES = pa.schema([schemas.INDEXED_ENTRIES.field("address_hash")])
 
-# Chooses entries, columns of `ENTRIES`: an array of booleans.
-Chooses: TypeAlias = Callable[[pa.RecordBatch], Any]
 _Task: TypeAlias = "tuple[Part, Spans]"
 
 
@@ -171,85 +169,6 @@ def _having(store: ObjectStore, chooses: Chooses, _number: int, task: _Task) -> 
     return [spans.range_ids[number] for number in sorted(found)]
 
 
-def with_hashes(hashes: Any) -> Chooses:
-    """Choose the entries of objects that have one of some hashes, sorted and once."""
-    return partial(_with_hashes, hashes)
-
-
-def _with_hashes(hashes: Any, entries: pa.RecordBatch) -> Any:
-    return are_among(entries.column("address_hash").to_numpy(), hashes)
-
-
-def that_may_hide(sizes: Any, absent: Any) -> Chooses:
-    """Choose the entries behind which an object may hide, as far as they lie below `data/`.
-
-    Args:
-        sizes: Sizes of objects, sorted and once.
-        absent: Hashes of addresses without an object, sorted and once.
-    """
-    return partial(_may_hide, sizes, absent)
-
-
-def _may_hide(sizes: Any, absent: Any, entries: pa.RecordBatch) -> Any:
-    return are_among(entries.column("size_bytes").to_numpy(), sizes) | _with_hashes(absent, entries)
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Chooses the entries below `data/` that may have the content of some objects.
-
-    Attributes:
-        sizes: Sizes of the objects, sorted and once.
-        untold: Sizes of those of which the store tells no MD5.
-        told: Of the others, hashes of size and MD5.
-    """
-
-    sizes: Any
-    untold: Any
-    told: Any
-
-    @classmethod
-    def of(cls, objects: Batches) -> Alike:
-        """Make it of objects: columns size_bytes and checksum."""
-        sizes, untold, told = ([np.empty(0, np.int64)] for _ in range(3))
-        for batch in objects:
-            numbers, checksum = batch.column("size_bytes").to_numpy(), batch.column("checksum")
-            is_told = indexed.are_md5s(checksum)
-            sizes.append(sorted_once(numbers))
-            untold.append(sorted_once(numbers[~is_told]))
-            contents = _contents(numbers, hashed(checksum).to_numpy())
-            told.append(sorted_once(contents[is_told]))
-        return cls(*(sorted_once(np.concatenate(each)) for each in (sizes, untold, told)))
-
-    @classmethod
-    def together(cls, some: Sequence[Alike]) -> Alike:
-        """Choose what any of them chooses."""
-        none = np.empty(0, np.int64)
-        return cls(
-            *(
-                sorted_once(np.concatenate([none, *(getattr(one, name) for one in some)]))
-                for name in ("sizes", "untold", "told")
-            )
-        )
-
-    def __call__(self, entries: pa.RecordBatch) -> Any:
-        """Choose among entries: columns of `schemas.INDEXED_ENTRIES`."""
-        numbers, checksum, flags = (
-            entries.column(name).to_numpy() for name in ("size_bytes", "checksum", "flags")
-        )
-        is_told = flags & indexed.MD5 != 0
-        is_alike = np.where(
-            is_told,
-            are_among(numbers, self.untold) | are_among(_contents(numbers, checksum), self.told),
-            are_among(numbers, self.sizes),
-        )
-        return is_alike & (flags & indexed.IN_DATA != 0)
-
-
-def _contents(sizes: Any, checksums: Any) -> Any:
-    return sizes * 31 + checksums
-
-
 def rows_of(reader: TableReader, ranges: pa.Table, at_most: int) -> AnySource:
     """Return the entries of ranges, which are read from the store whenever somebody reads them.
 
@@ -340,7 +259,7 @@ def rows_with(run: Run, committed: StoredTable, hashes: Any) -> AnySource:
     Returns:
         Columns of `schemas.COMMITTED_ADDRESSES`.
     """
-    chosen = partial(_rows_with, hashes)
+    chosen = partial(_rows_with, with_hashes(hashes))
     own = committed.source().through(schemas.COMMITTED_ADDRESSES, chosen)
     ranges = TakenRanges.of(run, committed).having(with_hashes(hashes), HEAD, RETAINED)
     if not ranges.num_rows:
@@ -353,6 +272,6 @@ def rows_with(run: Run, committed: StoredTable, hashes: Any) -> AnySource:
     return JoinedSource([own, read.through(schemas.COMMITTED_ADDRESSES, chosen)])
 
 
-def _rows_with(hashes: Any, batches: Batches) -> Batches:
+def _rows_with(chooses: Chooses, batches: Batches) -> Batches:
     for batch in batches:
-        yield batch.filter(pa.array(_with_hashes(hashes, batch)))
+        yield batch.filter(pa.array(chooses(batch)))

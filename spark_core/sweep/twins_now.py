@@ -17,9 +17,10 @@ from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures, TwinFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows, twins
+from spark_core.references.choosing_entries import Alike
 from spark_core.references.head_entries import HeadsOfMark
 from spark_core.references.heads import Heads
-from spark_core.references.known_ranges import Alike, said_of
+from spark_core.references.known_ranges import said_of
 from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.sizes import (
     ADDRESSES,
