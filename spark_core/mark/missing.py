@@ -19,8 +19,9 @@ from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references import policy_rows
+from spark_core.references.head_entries import ADDRESSES
 from spark_core.references.known_ranges import rows_with
-from spark_core.references.sizes import ADDRESSES, named_since, sizes_of_later
+from spark_core.references.unlisted import named_since, sizes_of_later
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource, Sent, source_of

@@ -24,20 +24,15 @@ from spark_core.records import reading
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.references import twins
 from spark_core.references.choosing_entries import Alike
-from spark_core.references.head_entries import HeadsOfMark
+from spark_core.references.head_entries import ADDRESSES, NONE_ABSENT, SIZES, HeadEntries
 from spark_core.references.heads import Heads
+from spark_core.references.heads_of_mark import HeadsOfMark
 from spark_core.references.known_ranges import said_of
 from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.policy_rows import PolicyRows
-from spark_core.references.sizes import (
-    ADDRESSES,
-    NONE_ABSENT,
-    SIZES,
-    HeadEntries,
-    absent,
-    are_sizes_stated,
-)
+from spark_core.references.stated import are_sizes_stated
 from spark_core.references.table_reader import TableReader
+from spark_core.references.unlisted import absent
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of

@@ -18,20 +18,14 @@ from spark_core.records.figures import ExpiredFigures, ListedFigures, TwinFigure
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows, twins
 from spark_core.references.choosing_entries import Alike
-from spark_core.references.head_entries import HeadsOfMark
+from spark_core.references.head_entries import ADDRESSES, ENTRIES, NONE_ABSENT, SIZES
 from spark_core.references.heads import Heads
+from spark_core.references.heads_of_mark import HeadsOfMark
 from spark_core.references.known_ranges import said_of
 from spark_core.references.metaranges import entries_of_heads
-from spark_core.references.sizes import (
-    ADDRESSES,
-    ENTRIES,
-    NONE_ABSENT,
-    SIZES,
-    absent,
-    are_sizes_stated,
-    sizes_of_later,
-)
+from spark_core.references.stated import are_sizes_stated
 from spark_core.references.table_reader import TableReader
+from spark_core.references.unlisted import absent, sizes_of_later
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
 from spark_core.sweep.committed_now import TablesRead

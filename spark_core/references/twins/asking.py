@@ -17,7 +17,7 @@ from spark_core.addresses.collectable import own_name
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import NotFoundError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
-from spark_core.references.sizes import STATED
+from spark_core.references.head_entries import STATED
 from spark_core.references.twins.answers import READ_BY_BRANCH
 from spark_core.references.twins.candidates import halves_of
 from spark_core.references.twins.plan import LOT

@@ -40,7 +40,8 @@ import pyarrow as pa
 
 from spark_core.addresses.address_hashes import are_among, hashed, place_among, sorted_once
 from spark_core.references.expired_entries import SAID
-from spark_core.references.sizes import STATED, HeadEntries, SeenInStore, stated_by_the_store
+from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
+from spark_core.references.stated import stated_by_the_store
 from spark_core.references.twins.candidates import CANDIDATES
 from spark_core.spark.exchange import AnySource, Batches, numbers_of, source_of
 

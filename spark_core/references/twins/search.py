@@ -19,8 +19,8 @@ from spark_core.errors import RepositoryStateError
 from spark_core.lakefs import CallBudget
 from spark_core.records.figures import TwinFigures
 from spark_core.references.expired_entries import UNREADABLE
+from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
 from spark_core.references.heads import Heads
-from spark_core.references.sizes import STATED, HeadEntries, SeenInStore
 from spark_core.references.twins.answers import READ_BY_BRANCH, Answers
 from spark_core.references.twins.asking import SHOWN, Asking, contents_of
 from spark_core.references.twins.candidates import Candidates, chosen

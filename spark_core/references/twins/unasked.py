@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_core.addresses.address_hashes import are_among, place_among, sorted_once
-from spark_core.references.sizes import HASHES
+from spark_core.references.head_entries import HASHES
 from spark_core.references.twins.candidates import CANDIDATES, Candidates
 from spark_core.references.twins.evidence import Evidence, Used, grouped, keys_of_candidates
-from spark_core.spark.exchange import Exchange, Sent, numbers_of
+from spark_core.spark.exchange import Exchange, Sent, no_work, numbers_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def hidden_by(candidates: Candidates, evidence: Evidence, unasked: Unasked) -> t
         {"candidates": candidates.hashes, **evidence.sources},
         partial(_hidden_by, evidence.used, unasked),
         HASHES,
-        _no_work,
+        no_work,
     ).run(candidates.spark, threads=candidates.threads)
     hashes = np.concatenate([np.empty(0, np.int64), *(hashes for hashes, _ in receipts)])
     return sorted_once(hashes), sum(size_bytes for _, size_bytes in receipts)
@@ -83,7 +83,3 @@ def _hidden_by(
     may_hide[rows[is_hidden]] = True
     may_hide &= ~are_among(hashes, unasked.known)
     return Sent((hashes[may_hide], int(sizes[may_hide].sum())), {})
-
-
-def _no_work(_number: int, _rows: pa.Table) -> None:
-    """Work on no rows: none are sent on."""

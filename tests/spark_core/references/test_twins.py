@@ -31,16 +31,9 @@ from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.references import twins
 from spark_core.references.expired_entries import SAID as SAID_COLUMNS
+from spark_core.references.head_entries import ENTRIES, LISTED, STATED, HeadEntries
 from spark_core.references.heads import Head, Heads
-from spark_core.references.sizes import (
-    ENTRIES,
-    LISTED,
-    STATED,
-    HeadEntries,
-    are_checksums_stated,
-    stated,
-    stated_by_the_store,
-)
+from spark_core.references.stated import are_checksums_stated, stated, stated_by_the_store
 from spark_core.references.twins import OBJECTS, asking, plan, suspects
 from spark_core.run import RunOptions
 from spark_core.spark import placement

@@ -1,10 +1,11 @@
-"""Entries compared with the store: the same answers by the driver and by executors."""
+"""Sizes of entries compared with the store: the same answers by the driver and by executors."""
 
 import pyarrow as pa
 import pytest
 
 from spark_core.addresses.address_hashes import hashed
-from spark_core.references.sizes import ADDRESSES, SIZED, absent, are_sizes_stated
+from spark_core.references.head_entries import SIZED
+from spark_core.references.stated import are_sizes_stated
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 
@@ -50,13 +51,3 @@ def test_a_size_that_is_not_the_objects_is_seen_on_either_side(
     hashes = hashed(said["address"].combine_chunks())
     said = pa.table([hashes, said["size_bytes"]], schema=SIZED)
     assert are_sizes_stated(lambda: spark, source(objects), source(said)) is is_stated
-
-
-def test_an_entry_below_data_without_a_listed_object_is_absent_once(spark, source):
-    entries = ["data/s/a", "data/s/b", "data/s/b", "data/s/c", "s3://else/where"]
-    found = absent(
-        lambda: spark,
-        source(pa.table([entries], schema=ADDRESSES)),
-        source(pa.table([["data/s/a", "data/s/x"]], schema=ADDRESSES)),
-    )
-    assert found.tolist() == sorted(hashed(pa.array(["data/s/b", "data/s/c"])).to_pylist())
