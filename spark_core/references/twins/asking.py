@@ -21,7 +21,7 @@ from spark_core.references.head_entries import STATED
 from spark_core.references.twins.answers import READ_BY_BRANCH
 from spark_core.references.twins.candidates import halves_of
 from spark_core.references.twins.plan import LOT
-from spark_core.references.twins.suspects import KEYS, SIZED, Suspects
+from spark_core.references.twins.questions import KEYS, SIZED, Suspects
 from spark_core.run import Run
 from spark_core.spark.tasks import dealt, interleaved
 from spark_core.storage import ObjectStore

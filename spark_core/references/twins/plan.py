@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import pyarrow.compute as pc
 
-from spark_core.references.twins.suspects import Suspects
+from spark_core.references.twins.questions import Suspects
 
 # Paths that are asked about together.
 LOT = 50_000

@@ -26,13 +26,8 @@ from spark_core.references.twins.asking import SHOWN, Asking, contents_of
 from spark_core.references.twins.candidates import Candidates, chosen
 from spark_core.references.twins.evidence import Evidence
 from spark_core.references.twins.plan import AskingPlan, cheapest
-from spark_core.references.twins.suspects import (
-    ANY,
-    DISHONEST,
-    SIZED,
-    Suspects,
-    suspects_of,
-)
+from spark_core.references.twins.questions import ANY, DISHONEST, SIZED, Suspects
+from spark_core.references.twins.suspects import suspects_of
 from spark_core.references.twins.unasked import Unasked, hidden_by
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, numbers_of, source_of

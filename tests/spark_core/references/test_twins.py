@@ -34,7 +34,7 @@ from spark_core.references.expired_entries import SAID as SAID_COLUMNS
 from spark_core.references.head_entries import ENTRIES, LISTED, STATED, HeadEntries
 from spark_core.references.heads import Head, Heads
 from spark_core.references.stated import are_checksums_stated, stated, stated_by_the_store
-from spark_core.references.twins import OBJECTS, asking, plan, suspects
+from spark_core.references.twins import OBJECTS, asking, keyed_rows, plan, suspects
 from spark_core.run import RunOptions
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
@@ -479,7 +479,7 @@ def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(s
 
 def test_a_branch_with_more_questions_than_are_held_is_listed_and_no_other_is(monkeypatch):
     monkeypatch.setattr(plan, "PAGE", 2)
-    monkeypatch.setattr(suspects, "_PATHS_OF_A_KEY", 5)
+    monkeypatch.setattr(keyed_rows, "_PATHS_OF_A_KEY", 5)
     shown = {f"p/{at:02}": f"data/s/{at}" for at in range(20)} | {"q": "data/s/q"}
     names = [f"b{number}" for number in range(4)]
     ground = Ground(
