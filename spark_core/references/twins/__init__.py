@@ -4,10 +4,11 @@ Such an entry is identical content that was uploaded again.
 
 The entry has the size and checksum of the committed entry at its path, so the scan takes it for
 unchanged. Yet reads on the branch are answered from the new object, which nothing else refers to.
-Only the branch itself shows it. Who could hide, and where, follows from times (`candidates`), from
-sizes and checksums (`evidence`), and from the entries of heads (`suspects`). Branches are asked
-about them (`asking`) in the cheapest way (`plan`). Candidates for which the calls do not suffice
-(`unasked`) are kept, and no others.
+Only the branch itself shows it. Who could hide, and where, follows from times (`moments`,
+`candidates`), from sizes and checksums (`evidence`), and from the entries of heads (`suspects`).
+Branches are asked about them (`questions`, `asking`) in the cheapest way (`plan`). What they read
+from is kept (`read_by_branches`), and so are candidates for which the calls do not suffice
+(`unasked`), and no others.
 """
 
 from spark_core.references.twins.answers import NONE as NONE

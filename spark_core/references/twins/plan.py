@@ -19,6 +19,10 @@ LOT = 50_000
 PAGE = 1_000
 _DENSE = 4
 
+# A search without a limit of its own may make so many calls at least, so many for each branch, and
+# one for so many listed objects: a share of what the mark costs anyway.
+LEAST_CALLS, CALLS_OF_A_BRANCH, OBJECTS_OF_A_CALL = 1_000, 10, 100
+
 
 @dataclass(frozen=True)
 class AskingPlan:
@@ -84,3 +88,16 @@ def cheapest(
     first = min(left, suspects.for_all * len(entries))
     affordable = bisect_right(list(accumulate(pages[:dishonest])), left - first)
     return AskingPlan(list(range(affordable)), calls, of_paths, fits=False)
+
+
+def calls_allowed(limit: int | None, branches: int, objects: int) -> int:
+    """Return how many calls a search may make.
+
+    Args:
+        limit: A limit of its own; None for none.
+        branches: Number of branches.
+        objects: Number of listed objects.
+    """
+    if limit is not None:
+        return limit
+    return max(LEAST_CALLS, CALLS_OF_A_BRANCH * branches, objects // OBJECTS_OF_A_CALL)

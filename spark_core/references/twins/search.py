@@ -6,29 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.addresses.address_hashes import sorted_once
 from spark_core.errors import RepositoryStateError
 from spark_core.lakefs import CallBudget
 from spark_core.records.figures import TwinFigures
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
 from spark_core.references.heads import Heads
-from spark_core.references.twins.answers import READ_BY_BRANCH, Answers
+from spark_core.references.twins.answers import Answers
 from spark_core.references.twins.asking import SHOWN, Asking, contents_of
-from spark_core.references.twins.candidates import Candidates, chosen
+from spark_core.references.twins.candidates import Candidates
 from spark_core.references.twins.evidence import Evidence
-from spark_core.references.twins.plan import AskingPlan, cheapest
-from spark_core.references.twins.questions import ANY, DISHONEST, SIZED, Suspects
+from spark_core.references.twins.moments import moment_of
+from spark_core.references.twins.plan import AskingPlan, calls_allowed, cheapest
+from spark_core.references.twins.questions import Suspects
+from spark_core.references.twins.read_by_branches import read_by_branches
 from spark_core.references.twins.suspects import suspects_of
-from spark_core.references.twins.unasked import Unasked, hidden_by
+from spark_core.references.twins.unasked import Unasked, hidden_by, left_unasked
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, numbers_of, source_of
 
@@ -36,13 +37,6 @@ NAMED = 20
 
 # Questions to the store that cost no more than a call, which has the server list a page.
 ASKED_FOR_A_CALL = 10
-
-# A search without a limit of its own may make so many calls at least, so many for each branch, and
-# one for so many listed objects: a share of what the mark costs anyway.
-LEAST_CALLS, CALLS_OF_A_BRANCH, OBJECTS_OF_A_CALL = 1_000, 10, 100
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BEFORE_ALL = -(2**63)
 
 
 def find(
@@ -92,7 +86,7 @@ def find(
         RepositoryStateError: If the server shows no branch.
     """
     moments = sorted(
-        (_moment(run, since, branch.id, grace), branch.id)
+        (moment_of(run, since, branch.id, grace), branch.id)
         for branch in run.server.branches(run.repository.id)
     )
     if not moments:
@@ -101,9 +95,7 @@ def find(
             "it was deleted a moment ago",
             "Look at it with `lakectl repo list` and run again if it lives.",
         )
-    limit = run.options.twin_calls
-    if limit is None:
-        limit = max(LEAST_CALLS, CALLS_OF_A_BRANCH * len(moments), objects // OBJECTS_OF_A_CALL)
+    limit = calls_allowed(run.options.twin_calls, len(moments), objects)
     branches = [branch for _, branch in moments]
     budget = CallBudget(limit, until=monotonic() + run.options.twin_time.total_seconds())
     search = _Search(
@@ -126,27 +118,6 @@ def find(
     return search.find()
 
 
-def _moment(run: Run, since: Heads, branch: str, grace: timedelta) -> int:
-    """Return the moment from which a candidate may hide on a branch, in microseconds.
-
-    It is the moment since which the branch stands on its head, less the time of an upload.
-
-    An object is named when its upload begins, and some stores date it then. It is staged when the
-    upload ends. A linked object is staged within the server's grace period.
-    """
-    options = run.options
-    head = since.branches.get(branch)
-    # A branch that was made after the heads were read has nothing older staged.
-    made, why = (since.read_at, "") if head is None else (head.since, head.why)
-    if since.is_damaged or options.hidden_entries == "ask_all" or why or made is None:
-        return _BEFORE_ALL
-    if options.allow_unsafe_min_age and options.min_age < grace:
-        before = max(options.min_age, timedelta(0))
-    else:
-        before = max(options.min_age, grace, options.longest_upload) + options.max_clock_skew
-    return (made.replace(microsecond=0) - _EPOCH - before) // timedelta(microseconds=1)
-
-
 @dataclass
 class _Search:
     """One search: what it knows, and its findings.
@@ -160,7 +131,6 @@ class _Search:
         staged: As for `find`, like the following.
         evidence: What is known of the candidates' contents.
         suspects: The paths that may hide one.
-        plan: How to ask about them.
         objects_asked: Objects that the store was asked about.
     """
 
@@ -188,9 +158,10 @@ class _Search:
             self.asking.halves = self.candidates.halves()
         self.asking.ask_whole(plan.whole)
         self.asking.ask_around(self.suspects, scattered=not plan.fits)
-        read = self._read()
+        shown = pa.Table.from_batches(self.asking.shown, SHOWN)
+        read = read_by_branches(shown, self.candidates, self.heads, self.staged_names)
         hashes = sorted_once(numbers_of(read["address_hash"]))
-        may_hide, size_bytes = self._may_hide(hashes)
+        may_hide, size_bytes = left_unasked(self.candidates, self.evidence, self.asking, hashes)
         kept = self.candidates.named(hashes)
         budget = self.asking.budget
         figures = TwinFigures(
@@ -320,78 +291,3 @@ class _Search:
             staged=self.staged,
             left=self.asking.budget.left,
         )
-
-    def _read(self) -> pa.Table:
-        """Return the candidates among what branches showed: `READ_BY_BRANCH`."""
-        shown = pa.Table.from_batches(self.asking.shown, SHOWN)
-        named = self.candidates.named(sorted_once(_hashes(shown)))
-        shown = shown.filter(pc.is_in(shown["address"], named["address"].combine_chunks()))
-        if not shown.num_rows:
-            return READ_BY_BRANCH.empty_table()
-        shown = self._without_own(self._without_named(shown))
-        first = (
-            shown.sort_by([(name, "ascending") for name in SHOWN.names])
-            .group_by("address", use_threads=False)
-            .aggregate([("path", "first"), ("branch", "first")])
-            .rename_columns(SHOWN.names)
-        )
-        read = first.add_column(0, "address_hash", pa.array(_hashes(first))).cast(READ_BY_BRANCH)
-        return read.sort_by("address_hash")
-
-    def _without_named(self, shown: pa.Table) -> pa.Table:
-        """Leave out the staged names that a retention policy takes, on their branches."""
-        if self.staged_names is None:
-            return shown
-        hashes = sorted_once(_hashes(shown))
-        known = chosen(self.staged_names, "address", hashes, self.heads.spark)
-        return shown.join(known, SHOWN.names, join_type="left anti")
-
-    def _without_own(self, shown: pa.Table) -> pa.Table:
-        """Leave out what a branch shows because its head has it, and heads agree on the path.
-
-        A retention policy may name an object that a head has. That the head's branch answers with
-        it is no sign of another entry. No head has any other candidate.
-        """
-        # A path that is no UTF-8 never equals one that a branch shows.
-        paths = shown["path"].cast(pa.binary()).combine_chunks()
-        hashes = sorted_once(hashed(paths).to_numpy())
-        there = chosen(self.heads.rows(), "head_path", hashes, self.heads.spark)
-        at: dict[bytes, set[str]] = {}
-        for path, address in zip(
-            there["head_path"].to_pylist(), there["address"].to_pylist(), strict=True
-        ):
-            at.setdefault(path, set()).add(address)
-        names = zip(shown["address"].to_pylist(), paths.to_pylist(), strict=True)
-        is_other = [at.get(path) != {address} for address, path in names]
-        return shown.filter(pa.array(is_other, pa.bool_()))
-
-    def _may_hide(self, read: Any) -> tuple[Any, int]:
-        """Return the candidates that may hide where nobody was asked, as `hidden_by` does.
-
-        Args:
-            read: Hashes of those that a branch reads from, sorted.
-        """
-        unasked = self.asking.not_asked()
-        whatever = set(unasked["hides"].unique().to_pylist())
-        # For a candidate that may be dishonest, nothing less than a whole branch will do.
-        every = range(self.candidates.dishonest)
-        unlisted = min((one for one in every if one not in self.asking.listed), default=None)
-        beyond = -1 if DISHONEST in whatever else unlisted
-        if not whatever and beyond is None:
-            return np.empty(0, np.int64), 0
-        sized = unasked.filter(pc.equal(unasked["hides"], SIZED))
-        return hidden_by(
-            self.candidates,
-            self.evidence,
-            Unasked.of(
-                sized,
-                first=numbers_of(sized["from_branch"]),
-                beyond=beyond,
-                is_any=ANY in whatever,
-                known=read,
-            ),
-        )
-
-
-def _hashes(shown: pa.Table) -> Any:
-    return hashed(shown["address"].combine_chunks()).to_numpy()

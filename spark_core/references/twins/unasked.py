@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import are_among, place_among, sorted_once
 from spark_core.references.head_entries import HASHES
+from spark_core.references.twins.asking import Asking
 from spark_core.references.twins.candidates import CANDIDATES, Candidates
 from spark_core.references.twins.evidence import Evidence, Used, grouped, keys_of_candidates
+from spark_core.references.twins.questions import ANY, DISHONEST, SIZED
 from spark_core.spark.exchange import Exchange, Sent, no_work, numbers_of
 
 
@@ -47,6 +50,39 @@ class Unasked:
             (np.maximum, numbers_of(rows["is_outside"])),
         )
         return cls(keys, first, is_outside, **others)
+
+
+def left_unasked(
+    candidates: Candidates, evidence: Evidence, asking: Asking, read: Any
+) -> tuple[Any, int]:
+    """Find the candidates that may hide where nobody was asked, as `hidden_by` does.
+
+    Args:
+        candidates: The objects that are left to go.
+        evidence: What is known of their contents.
+        asking: Who was asked.
+        read: Hashes of those that a branch reads from, sorted.
+    """
+    unasked = asking.not_asked()
+    whatever = set(unasked["hides"].unique().to_pylist())
+    # For a candidate that may be dishonest, nothing less than a whole branch will do.
+    every = range(candidates.dishonest)
+    unlisted = min((one for one in every if one not in asking.listed), default=None)
+    beyond = -1 if DISHONEST in whatever else unlisted
+    if not whatever and beyond is None:
+        return np.empty(0, np.int64), 0
+    sized = unasked.filter(pc.equal(unasked["hides"], SIZED))
+    return hidden_by(
+        candidates,
+        evidence,
+        Unasked.of(
+            sized,
+            first=numbers_of(sized["from_branch"]),
+            beyond=beyond,
+            is_any=ANY in whatever,
+            known=read,
+        ),
+    )
 
 
 def hidden_by(candidates: Candidates, evidence: Evidence, unasked: Unasked) -> tuple[Any, int]:
