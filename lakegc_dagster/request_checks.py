@@ -25,7 +25,7 @@ from spark_core.errors import (
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, ended, ended_a_command
 from spark_core.records import tables
-from spark_core.records.writing import require_open
+from spark_core.records.storing import require_open
 from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run, require_past
 from spark_core.settings import Settings

@@ -1,6 +1,6 @@
 """Which tables a run has, where they lie, and which runs there are.
 
-`manifest`, `reading` and `writing` deal with the content of tables.
+`manifest`, `reading`, `writing` and `storing` deal with the content of tables.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from spark_core.clocks import (
 )
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.model import Repository, RunKey
-from spark_core.records import tables, writing
+from spark_core.records import storing, tables
 from spark_core.records.figures import PreflightFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable, load_table
@@ -262,7 +262,7 @@ class Run:
             # What an earlier try left of the tables on the way is found by listing.
             for other in tables.ON_THE_WAY:
                 self.unused.pop(tables.folder(other, self.key), None)
-            writing.require_open(self.store, spec, self.key)
+            storing.require_open(self.store, spec, self.key)
         else:
             self.unused[where] = True
         return self.now()
@@ -285,7 +285,7 @@ class Run:
         self.first.discard(key)
         try:
             before = self._lying(draft.spec)
-            manifest, is_first = writing.store_table(
+            manifest, is_first = storing.store_table(
                 self.store,
                 draft,
                 repository=self.repository.id,
@@ -312,7 +312,7 @@ class Run:
         begun = self.unused.pop(tables.folder(spec, self.key), None)
         if begun or (begun is not None and spec in tables.ON_THE_WAY):
             return None
-        return writing.lying(self.store, spec, self.key)
+        return storing.keys_of_table(self.store, spec, self.key)
 
     def forget(self) -> None:
         """Forget what a mark remembers, so that the store is asked for everything again.

@@ -47,7 +47,7 @@ _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
 # what is gone.
 PRUNED_TABLES = (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES)
-# Exactly what `tables.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
+# Exactly what `storing.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
 # write, and what a mark saves of them. Of the other names that begin with an underscore, manifests,
 # verdicts and reports stay.
 _PARTS = re.compile(

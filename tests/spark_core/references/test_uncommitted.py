@@ -14,7 +14,7 @@ from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import mark, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
-from spark_core.records import tables, writing
+from spark_core.records import storing, tables
 from spark_core.references.second_look import Parts
 from spark_core.references.uncommitted import Diffs, _read, read_staged
 from spark_core.spark import placement
@@ -155,7 +155,7 @@ def test_files_of_diffs_of_a_mark_that_failed_while_the_table_was_stored_are_gon
     def fails(*_arguments, **_options):
         raise TransientError("the store is busy")
 
-    monkeypatch.setattr(writing, "store_table", fails)
+    monkeypatch.setattr(storing, "store_table", fails)
     with pytest.raises(TransientError, match="the store is busy"):
         run.keep(draft)
     assert _left(run) == []
