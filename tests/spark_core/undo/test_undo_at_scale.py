@@ -31,7 +31,7 @@ from spark_core.spark import placement
 from spark_core.spark.tasks import tasks_for
 from spark_core.sweep import quarantine
 from spark_core.sweep.leftovers import recheck_leftovers
-from spark_core.undo import restore
+from spark_core.undo import deleted, restore
 from spark_core.upkeep import purge_quarantine, quarantine_still_needed
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.quarantine_still_needed import Needed
@@ -206,9 +206,9 @@ def test_what_a_journal_intended_twice_is_brought_back_once(written, run):
 
 def test_objects_that_spark_loses_on_the_way_back_end_the_restore(written, run, monkeypatch):
     swept(written, 20)
-    read = restore._reported
+    read = deleted._reported
     monkeypatch.setattr(
-        restore, "_reported", lambda batches: (batch.slice(2) for batch in read(batches))
+        deleted, "_reported", lambda batches: (batch.slice(2) for batch in read(batches))
     )
     with pytest.raises(IncompleteReadError, match="18 of 20 came; what was done is written down"):
         restore.restore(run)
