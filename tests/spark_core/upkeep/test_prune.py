@@ -638,12 +638,12 @@ def _purge_by_twos(run, monkeypatch, ended, third):
     return done, Counter(row["outcome"] for row in rows)
 
 
-@pytest.mark.parametrize("rows", [recorded_work.RECORD_ROWS, 2])
+@pytest.mark.parametrize("rows", [recorded_work.task.RECORD_ROWS, 2])
 @pytest.mark.parametrize("ended", [KeyboardInterrupt(), OSError("the disk is gone")], ids=repr)
 def test_a_purge_that_is_interrupted_says_what_is_gone_and_of_nothing_gone_that_it_is_left(
     run, looked, monkeypatch, ended, rows
 ):
-    monkeypatch.setattr(recorded_work, "RECORD_ROWS", rows)
+    monkeypatch.setattr(recorded_work.task, "RECORD_ROWS", rows)
     done, recorded = _purge_by_twos(
         run, monkeypatch, ended, lambda delete, keys, options: delete(keys, **options)
     )
