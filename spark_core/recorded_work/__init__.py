@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_address_hash
 from spark_core.errors import IncompleteReadError, LakegcError
-from spark_core.lock.lease import Lease
+from spark_core.lock.held_lease import Lease
 from spark_core.recorded_work.task import Gate as Gate
 from spark_core.recorded_work.task import Here, run_task
 from spark_core.recorded_work.task import RecordedTask as RecordedTask

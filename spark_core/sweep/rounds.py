@@ -21,7 +21,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_address_hash
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import ChainError, CorruptTableError, TransientError
-from spark_core.lock.lease import Lease
+from spark_core.lock.held_lease import Lease
 from spark_core.phases import Deleting
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures, SecondLookFigures

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from spark_core import lakegc_keys, recorded_work
 from spark_core.errors import IncompleteReadError, LakegcError, TransientError
 from spark_core.lock import lease
+from spark_core.lock.held_lease import Lease
 from spark_core.phases import phase, restoring
 from spark_core.recorded_work import Tally, TaskOrders
 from spark_core.records.manifest import Part
@@ -105,7 +106,7 @@ def _bring_back_all(
     deleted: Deleted,
     wanted: Sequence[str] | None,
     done: Restored,
-    held: lease.Lease | None,
+    held: Lease | None,
 ) -> None:
     """Bring back in rounds until each object has an outcome; a dry run, without a lease, looks."""
     began = run.now()

@@ -21,6 +21,7 @@ from spark_core.errors import (
 )
 from spark_core.index import saved
 from spark_core.lock import lease
+from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
 from spark_core.records import tables
@@ -234,7 +235,7 @@ def _of_server(
         return []
 
 
-def _remove_of_server(run: Run, going: server_files.Going, held: lease.Lease, done: Pruned) -> None:
+def _remove_of_server(run: Run, going: server_files.Going, held: Lease, done: Pruned) -> None:
     for size, is_gone in server_files.remove(run.store, going, held, run.now()):
         done.server_objects += is_gone
         done.server_bytes += size if is_gone else 0
@@ -255,7 +256,7 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
     return bool(over), None
 
 
-def _purge(run: Run, held: lease.Lease, done: purge_quarantine.Purged) -> str | None:
+def _purge(run: Run, held: Lease, done: purge_quarantine.Purged) -> str | None:
     """Purge; return why it ended early.
 
     The run has done its work, so only a lost lease ends house-keeping.
@@ -560,7 +561,7 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
 
 
 def _remove(
-    store: ObjectStore, files: _Files, keys: Sequence[str], held: lease.Lease, done: Pruned
+    store: ObjectStore, files: _Files, keys: Sequence[str], held: Lease, done: Pruned
 ) -> Iterator[int]:
     """Delete some files, and yield the size of each that is gone; count those that are left."""
     # The addresses go last: while they are there, the run counts as marked.

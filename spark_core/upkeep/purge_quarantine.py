@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_core import holds, lakegc_keys, recorded_work, schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
 from spark_core.errors import IncompleteReadError, LakegcError
-from spark_core.lock.lease import Lease
+from spark_core.lock.held_lease import Lease
 from spark_core.recorded_work import Objects, RecordedTask, Tally, TaskOrders
 from spark_core.records import reading
 from spark_core.records.manifest import Part

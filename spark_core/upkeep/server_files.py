@@ -19,7 +19,7 @@ from datetime import datetime
 
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
-from spark_core.lock.lease import Lease
+from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.records.figures import CommitsFigures, DeletionFigures, StagedFigures
 from spark_core.records.reading import load_table

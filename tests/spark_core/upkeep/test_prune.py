@@ -16,6 +16,7 @@ from spark_core import lakegc_keys, recorded_work, report
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.index.saved import Saved
 from spark_core.lock import lease
+from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
@@ -454,7 +455,7 @@ def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_i
     run, looked, monkeypatch
 ):
     _mark(run, 3)
-    key, beat, beats = _in_quarantine(run), lease.Lease.beat, []
+    key, beat, beats = _in_quarantine(run), Lease.beat, []
 
     def lost_before_the_purge(held):
         beats.append(held)
@@ -462,7 +463,7 @@ def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_i
             raise LeaseLostError("the lease is lost")
         beat(held)
 
-    monkeypatch.setattr(lease.Lease, "beat", lost_before_the_purge)
+    monkeypatch.setattr(Lease, "beat", lost_before_the_purge)
     house = prune_own_tables.keep_house(run)
     assert looked
     assert run.store.exists(key)

@@ -9,6 +9,7 @@ import pytest
 from spark_core import lakegc_keys
 from spark_core.errors import LeaseLostError, TransientError
 from spark_core.lock import lease
+from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.storage import DeleteOutcome
@@ -281,7 +282,7 @@ def test_nothing_goes_without_the_lease(run, monkeypatch):
     def lost(_):
         raise LeaseLostError("the lease is lost")
 
-    monkeypatch.setattr(lease.Lease, "beat", lost)
+    monkeypatch.setattr(Lease, "beat", lost)
     with pytest.raises(LeaseLostError):
         _prune(run)
     assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
