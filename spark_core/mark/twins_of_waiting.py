@@ -11,11 +11,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from spark_core import schemas
-from spark_core.addresses.address_hashes import sorted_once
 from spark_core.mark import fates_by_answers
 from spark_core.mark.fate_rows import Decided
 from spark_core.mark.missing import Missing, written_since
@@ -35,7 +33,7 @@ from spark_core.references.table_reader import TableReader
 from spark_core.references.unlisted import absent
 from spark_core.run import Run
 from spark_core.run.chain import Mark
-from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
+from spark_core.spark.exchange import AnySource, JoinedSource, source_of
 
 _SIZES = pa.schema([schemas.EXPIRED_ADDRESSES.field("size_bytes")])
 _CONTENTS = pa.schema([*_SIZES, schemas.NAMESPACE_SLICES.field("checksum")])
@@ -117,13 +115,7 @@ def _alike(run: Run, decided: Decided) -> Alike:
 def _sizes(run: Run, decided: Decided) -> Any:
     """Return the sizes of what waits, sorted and once."""
     waiting = reading.source_of_parts(run.store, _SIZES, decided.waiting_parts)
-    found = waiting.each(lambda: run.spark, _sizes_in)
-    return sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
-
-
-def _sizes_in(batches: Batches) -> Any:
-    sizes = [batch.column("size_bytes").to_numpy() for batch in batches]
-    return sorted_once(np.concatenate([np.empty(0, np.int64), *sizes]))
+    return twins.sizes_of(lambda: run.spark, waiting)
 
 
 def _twins(

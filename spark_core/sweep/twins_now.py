@@ -18,7 +18,7 @@ from spark_core.records.figures import ExpiredFigures, ListedFigures, TwinFigure
 from spark_core.records.reading import StoredTable
 from spark_core.references import policy_rows, twins
 from spark_core.references.choosing_entries import Alike
-from spark_core.references.head_entries import ADDRESSES, ENTRIES, NONE_ABSENT, SIZES
+from spark_core.references.head_entries import ADDRESSES, ENTRIES, NONE_ABSENT, SIZES, HeadEntries
 from spark_core.references.heads import Heads
 from spark_core.references.heads_of_mark import HeadsOfMark
 from spark_core.references.known_ranges import said_of
@@ -57,36 +57,14 @@ def search(
         What is known now; the twins and those that may be, in columns of `KEPT`; and figures.
     """
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
-    asked = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
-    slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
+    listed = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest)
+    committed = mark[tables.COMMITTED_ADDRESSES.name]
     # Table 1 has what the index says of a candidate that was written over: that clears nobody.
     is_other = expired.seen is not None and expired.seen.changed_objects > 0
-    reached = known.addresses(run)
-    any_new = reached.rows > 0
-    heads = HeadsOfMark(
-        run,
-        slices,
-        committed,
-        (lambda: None) if any_own else partial(_sizes, run, candidates),
-        NONE_ABSENT,
-        partial(_alike, run, candidates, slices, are_told=not is_other),
-        later=known.later,
-        reached=reached.through(ENTRIES, _of_entries),
+    known, heads = _heads(
+        run, candidates, mark, known, is_news=is_news, any_own=any_own, are_told=not is_other
     )
-    unlisted = expired.missing_objects + (expired.since_inventory or 0)
-    if is_news or (known.later is None and unlisted):
-        more = source_of(sizes_of_later(run, heads.unlisted(), heads.listing(SIZES)), SIZES)
-        before = [] if known.later is None else [known.later]
-        known = replace(known, later=JoinedSource([*before, more]))
-        heads = replace(heads, later=known.later)
-    are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
-    if (any_new or known.later is not None) and not are_sizes_said:
-        listing = heads.listing(SIZES)
-        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, heads.sized())
-    if known.later is not None:
-        lost = absent(lambda: run.spark, heads.unlisted(), heads.listing(ADDRESSES))
-        heads = replace(heads, lost=_not_taken(run, lost))
-    entries = heads.entries(are_sizes_said=are_sizes_said, any_outside=True)
+    entries = _compared(run, heads, expired)
     if is_other:
         entries = replace(entries, are_checksums_said=lambda: True)
     found = twins.find(
@@ -94,20 +72,80 @@ def search(
         candidates,
         entries,
         since,
-        objects=asked.objects,
-        grace=timedelta(seconds=asked.grace_period_seconds),
-        entries_of=partial(entries_of_heads, TableReader.of(run, asked.table_prefix), commits),
+        objects=listed.objects,
+        grace=timedelta(seconds=listed.grace_period_seconds),
+        entries_of=partial(entries_of_heads, TableReader.of(run, listed.table_prefix), commits),
         staged=mark[tables.UNCOMMITTED_ADDRESSES.name].manifest.rows,
         staged_names=staged,
         # As in the mark: entries of heads need not say the same of what a policy names.
         said=None if any_own or is_other or expired.policy is not None else said_of(run, committed),
     )
+    return known, _kept(found), found.figures
+
+
+def _heads(
+    run: Run,
+    candidates: AnySource,
+    mark: Mapping[str, StoredTable],
+    known: TablesRead,
+    *,
+    is_news: bool,
+    any_own: bool,
+    are_told: bool,
+) -> tuple[TablesRead, HeadsOfMark]:
+    """Return the entries of heads, with the sizes of objects that the mark's listing has not.
+
+    Args:
+        run: The run, like the following as for `search`.
+        candidates: The objects that may hide.
+        mark: The mark's tables.
+        known: What is known.
+        is_news: Whether commits reach more than at the last search.
+        any_own: Whether a policy names any candidate. Then all entries of heads are read.
+        are_told: Whether the checksums of table 1 are believed.
+    """
+    slices = mark[tables.NAMESPACE_SLICES.name]
+    heads = HeadsOfMark(
+        run,
+        slices,
+        mark[tables.COMMITTED_ADDRESSES.name],
+        (lambda: None) if any_own else partial(twins.sizes_of, lambda: run.spark, candidates),
+        NONE_ABSENT,
+        partial(_alike, run, candidates, slices, are_told=are_told),
+        later=known.later,
+        reached=known.addresses(run).through(ENTRIES, _of_entries),
+    )
+    expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
+    unlisted = expired.missing_objects + (expired.since_inventory or 0)
+    if is_news or (known.later is None and unlisted):
+        more = source_of(sizes_of_later(run, heads.unlisted(), heads.listing(SIZES)), SIZES)
+        before = [] if known.later is None else [known.later]
+        known = replace(known, later=JoinedSource([*before, more]))
+        heads = replace(heads, later=known.later)
+    return known, heads
+
+
+def _compared(run: Run, heads: HeadsOfMark, expired: ExpiredFigures) -> HeadEntries:
+    """Compare the sizes that the entries of heads give with the store's objects."""
+    any_new = heads.reached is not None and heads.reached.rows > 0
+    are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
+    if (any_new or heads.later is not None) and not are_sizes_said:
+        listing = heads.listing(SIZES)
+        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, heads.sized())
+    if heads.later is not None:
+        lost = absent(lambda: run.spark, heads.unlisted(), heads.listing(ADDRESSES))
+        heads = replace(heads, lost=_not_taken(run, lost))
+    return heads.entries(are_sizes_said=are_sizes_said, any_outside=True)
+
+
+def _kept(found: twins.Answers) -> pa.Table:
+    """Return the twins, and the objects that may be: columns of `KEPT`."""
     read = found.read_by_branch
     at = pc.binary_join_element_wise("twin of an entry at ", read["path"], "")
     shown = pa.table([read["address_hash"], at], schema=KEPT)
     unchecked = pa.repeat(pa.scalar(UNCHECKED_TWIN), len(found.may_hide))
     undecided = pa.table([found.may_hide, unchecked], schema=KEPT)
-    return known, pa.concat_tables([shown, undecided]), found.figures
+    return pa.concat_tables([shown, undecided])
 
 
 def _of_entries(batches: Batches) -> Batches:
@@ -163,14 +201,3 @@ def _chosen(hashes: Any, batches: Batches, *, are_told: bool) -> Batches:
         checksum = some.column("checksum")
         told = checksum if are_told else pa.nulls(len(checksum), pa.string())
         yield pa.record_batch([some.column("size_bytes"), told], names=["size_bytes", "checksum"])
-
-
-def _sizes(run: Run, candidates: AnySource) -> Any:
-    """Return the sizes of candidates, sorted and once."""
-    found = candidates.each(lambda: run.spark, _sizes_in)
-    return sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
-
-
-def _sizes_in(batches: Batches) -> Any:
-    sizes = [batch.column("size_bytes").to_numpy() for batch in batches]
-    return sorted_once(np.concatenate([np.empty(0, np.int64), *sizes]))

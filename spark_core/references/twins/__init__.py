@@ -15,4 +15,5 @@ from spark_core.references.twins.answers import NONE as NONE
 from spark_core.references.twins.answers import READ_BY_BRANCH as READ_BY_BRANCH
 from spark_core.references.twins.answers import Answers as Answers
 from spark_core.references.twins.candidates import OBJECTS as OBJECTS
+from spark_core.references.twins.candidates import sizes_of as sizes_of
 from spark_core.references.twins.search import find as find

@@ -192,3 +192,13 @@ def _chosen(column: str, hashes: Any, batches: Batches) -> list[pa.RecordBatch]:
         batch.filter(pa.array(are_among(hashed(batch.column(column)).to_numpy(), hashes)))
         for batch in batches
     ]
+
+
+def sizes_of(spark: Spark, objects: AnySource) -> Any:
+    """Return the sizes of objects (size_bytes), sorted and once."""
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *objects.each(spark, _sizes)]))
+
+
+def _sizes(batches: Batches) -> Any:
+    sizes = [batch.column("size_bytes").to_numpy() for batch in batches]
+    return sorted_once(np.concatenate([np.empty(0, np.int64), *sizes]))
