@@ -58,7 +58,8 @@ from spark_core.spark import placement
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
 from spark_core.spark.tasks import run_tasks
 from spark_core.sweep import twins_now
-from spark_core.sweep.committed_now import Committed, TablesRead
+from spark_core.sweep.committed_now import Committed
+from spark_core.sweep.reached_now import TablesRead
 from spark_core.sweep.why_kept import KEPT, NOTHING, Kept, KeptRules, why_kept
 
 _HASHES = pa.schema([ADDRESS_HASH])

@@ -28,7 +28,7 @@ from spark_core.references.table_reader import TableReader
 from spark_core.references.unlisted import absent, sizes_of_later
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
-from spark_core.sweep.committed_now import TablesRead
+from spark_core.sweep.reached_now import TablesRead
 from spark_core.sweep.why_kept import KEPT
 
 UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"

@@ -32,7 +32,7 @@ from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import run_tasks
-from spark_core.sweep import committed_now
+from spark_core.sweep import reached_now
 from spark_core.sweep.references_now import read_again, reader_of_references
 from spark_core.sweep.rounds import PLANNED, planned
 from spark_core.sweep.twins_now import UNCHECKED_TWIN
@@ -341,14 +341,14 @@ def test_rows_that_get_lost_between_reading_and_comparing_end_the_look(ground, s
             "rows of diffs were read, of which . are held",
         ),
         (
-            {"sweep.committed_now.distinct_ranges": metaranges_less},
+            {"sweep.reached_now.distinct_ranges": metaranges_less},
             "of 1 metaranges that commits reach anew, 0 were read",
         ),
         (
-            {"sweep.committed_now.distinct_ranges": rows_of_metaranges_less},
+            {"sweep.reached_now.distinct_ranges": rows_of_metaranges_less},
             "they have 1 metarange rows, of which 0 are held",
         ),
-        ({"sweep.committed_now.read_ranges": ranges_less}, "addresses, of which 0 are held"),
+        ({"sweep.reached_now.read_ranges": ranges_less}, "addresses, of which 0 are held"),
         (
             {"spark.exchange.Source.here": source_less(["address_hash"])},
             "1 committed, 2 planned came to their comparison, of 1 committed, 2 planned, 1 staged",
@@ -384,7 +384,7 @@ def test_executors_find_the_same_and_leave_no_file_behind(ground, spark, monkeyp
     holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
     here = ground.again()
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 4)
-    monkeypatch.setattr(committed_now, "run_tasks", partial(run_by_executors, run_tasks))
+    monkeypatch.setattr(reached_now, "run_tasks", partial(run_by_executors, run_tasks))
     there = ground.again()
     assert ground.named(there) == ground.named(here)
     assert ground.named(there).keys() == {"staged", "branched", "held", "twin"}
