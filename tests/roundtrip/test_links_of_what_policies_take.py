@@ -6,7 +6,7 @@ from spark_core.checks import verdict
 from spark_core.records import tables
 from spark_core.references.policies import staged_names
 from spark_core.sweep import references_now
-from spark_core.sweep.rounds import planned
+from spark_core.sweep.tasks_of_a_round import planned
 from tests.roundtrip.test_policy_sweeps import (
     UPLOADS,
     kept,

@@ -19,7 +19,7 @@ from spark_core.references.policies.document import Policy
 from spark_core.report import summary
 from spark_core.spark import placement
 from spark_core.sweep import quarantine, references_now
-from spark_core.sweep.rounds import planned
+from spark_core.sweep.tasks_of_a_round import planned
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
 from tests.support.looks import named

@@ -17,7 +17,7 @@ from spark_core import sweep
 from spark_core.errors import IncompleteReadError
 from spark_core.references.second_look import HIDDEN, SCAN, Parts
 from spark_core.spark.exchange import source_of
-from spark_core.sweep import references_now, rounds, twins_now
+from spark_core.sweep import references_now, rounds, tasks_of_a_round, twins_now
 from tests.support.clock import FakeClock
 from tests.support.looks import named
 from tests.support.pipeline import mark_and_conclude
@@ -201,7 +201,7 @@ class Slow:
 
     def looks(self) -> Any:
         look = references_now.reader_of_references()
-        plan = rounds.planned(self.marked.expired)
+        plan = tasks_of_a_round.planned(self.marked.expired)
         made = self.marked.tables.all
         tables = {table.manifest.table: table for table in (*made, self.marked.expired)}
         return lambda: look(self.run, plan, tables)
@@ -215,21 +215,21 @@ class Slow:
 
         Returns outcomes and facts.
         """
-        whole = rounds._round
+        whole = rounds.delete_as_tasks
 
         def some(run, sources, kept, orders, *given, **chosen):
             lasted = orders.deadline.instant - orders.deadline.given_at
             if lasted <= timedelta(0):
                 return whole(run, sources, kept, orders, *given, **chosen)
             rows = {name: each.here(threads=1) for name, each in sources.items()}
-            left = rounds._left(1, rows).rows[0]
-            few = source_of(left.sort_by("address").slice(0, 3), rounds.PLANNED)
+            left = tasks_of_a_round._left(1, rows).rows[0]
+            few = source_of(left.sort_by("address").slice(0, 3), tasks_of_a_round.PLANNED)
             told = whole(run, {**sources, "planned": few}, kept, orders, *given, **chosen)
             told.objects["unsent"] += max(0, left.num_rows - 3)
             self.clock.instant += timedelta(minutes=minutes)
             return told
 
-        monkeypatch.setattr(rounds, "_round", some)
+        monkeypatch.setattr(rounds, "delete_as_tasks", some)
         report = self.run.keep(sweep.sweep(self.run))
         sweep.require_complete(report)
         names = {address: path for path, address in self.dead.items()}

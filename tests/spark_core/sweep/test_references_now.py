@@ -34,7 +34,7 @@ from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import run_tasks
 from spark_core.sweep import reached_now
 from spark_core.sweep.references_now import read_again, reader_of_references
-from spark_core.sweep.rounds import PLANNED, planned
+from spark_core.sweep.tasks_of_a_round import PLANNED, planned
 from spark_core.sweep.twins_now import UNCHECKED_TWIN
 from spark_core.sweep.why_kept import KEPT, NOTHING
 from tests.support.looks import named

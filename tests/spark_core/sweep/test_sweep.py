@@ -22,7 +22,7 @@ from spark_core.records import tables
 from spark_core.storage import DeleteOutcome
 from spark_core.storage.local import LocalStore
 from spark_core.storage.outcomes import unpaced
-from spark_core.sweep import references_now, rounds
+from spark_core.sweep import references_now, spread
 from spark_core.sweep.outcomes import measure
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
@@ -204,36 +204,6 @@ def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, 
     assert sent[-1][0] - sent[0][0] >= 20 / 9 - 1
 
 
-def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
-    lots = []
-
-    def dealt(limit, *, parallelism, rows, speculation="false", quarantine=False):
-        spark = SimpleNamespace(
-            sparkContext=SimpleNamespace(defaultParallelism=parallelism),
-            conf=SimpleNamespace(get=lambda _name, _default: speculation),
-        )
-        spread = rounds._spread(
-            SimpleNamespace(
-                spark=spark,
-                options=SimpleNamespace(max_deletes_per_second=limit, quarantine=quarantine),
-            ),
-            rows,
-            is_here=False,
-        )
-        lots.append((spread.lot_rows, spread.requests_at_once))
-        return spread.tasks, spread.deletes_per_second
-
-    assert dealt(None, parallelism=4, rows=1) == (1, None)
-    assert dealt(None, parallelism=4, rows=3_001) == (4, None)
-    assert dealt(None, parallelism=4, rows=1_000_001) == (11, None)
-    assert dealt(100, parallelism=4, rows=8_000) == (4, 25)
-    assert dealt(100, parallelism=40, rows=8_000) == (8, 12.5)
-    assert dealt(100, parallelism=4, rows=1) == (1, 100)
-    assert dealt(100, parallelism=4, rows=8_000, speculation="true") == (4, 12.5)
-    assert dealt(None, parallelism=4, rows=8_000, quarantine=True) == (4, None)
-    assert lots == [(25_000, 4)] * 3 + [(1_000, 1)] * 5, "what is sent slowly is seen in small lots"
-
-
 def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
     outcomes = ["deleted", "deleted", "already_gone", "refused", "failed", "failed", "kept"]
     rows = [
@@ -282,12 +252,12 @@ def test_what_is_kept_is_looked_at_once_more_where_an_executor_was_lost(case, mo
 @pytest.mark.spark
 def test_the_next_sweep_begins_with_the_pace_that_the_last_one_found(case):
     first = case.sweep(denied=[X])
-    assert rounds._last_known_pace(case.run) is None, "the store was never busy"
+    assert spread._last_known_pace(case.run) is None, "the store was never busy"
     facts = {**first.manifest.facts, "store_was_busy": 3, "store_keys_per_second": 4_000}
     busy = replace(first.manifest, facts=facts)
     case.run.store.put(tables.manifest_key(tables.DELETION_REPORT, case.run.key), busy.to_json())
-    assert rounds._last_known_pace(case.run) == 4_000
-    assert rounds._first_rate(case.run, 2) is None, "a disk has no pace"
+    assert spread._last_known_pace(case.run) == 4_000
+    assert spread.rate_to_begin_with(case.run, 2) is None, "a disk has no pace"
     remote = SimpleNamespace(store=case.run.store, namespace=SimpleNamespace(kind="s3"))
-    rate = rounds._first_rate(remote, 2)
+    rate = spread.rate_to_begin_with(remote, 2)
     assert (rate.per_second, rate.ceiling) == (1_700.0, 2_000.0)

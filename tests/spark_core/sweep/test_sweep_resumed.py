@@ -35,7 +35,7 @@ from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 from spark_core.storage.local import LocalStore
 from spark_core.storage.outcomes import unpaced
-from spark_core.sweep import outcomes, references_now, rounds
+from spark_core.sweep import outcomes, references_now, rounds, spread, tasks_of_a_round
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.stored_rows import rows_of
@@ -195,7 +195,7 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
 def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(
     case, dies_at, after, monkeypatch
 ):
-    monkeypatch.setattr(rounds, "REQUESTS_AT_ONCE", 1)
+    monkeypatch.setattr(spread, "REQUESTS_AT_ONCE", 1)
     case.arm(dies_at, after=after)
     with pytest.raises(DIED):
         case.sweep()
@@ -223,21 +223,21 @@ class NotingStore(LocalStore):
 def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_the_one_before(
     tmp_path, spark, monkeypatch
 ):
-    case, whole = Case(tmp_path, spark, NotingStore).mark(), rounds._round
+    case, whole = Case(tmp_path, spark, NotingStore).mark(), rounds.delete_as_tasks
     sizes, read_by = [], []
 
     def two_objects(run, sources, *given, **named):
         rows = {name: each.here(threads=1) for name, each in sources.items()}
-        left = rounds._left(1, rows).rows[0]
+        left = tasks_of_a_round._left(1, rows).rows[0]
         sizes.append(left.num_rows)
         read_by.append((tmp_path / "read").read_text().split() if sizes[1:] else [])
-        few = source_of(left.sort_by("address").slice(0, 2), rounds.PLANNED)
+        few = source_of(left.sort_by("address").slice(0, 2), tasks_of_a_round.PLANNED)
         told = whole(run, {**sources, "planned": few}, *given, **named)
         told.objects["unsent"] += max(0, sizes[-1] - 2)
         return told
 
     with monkeypatch.context() as patch:
-        patch.setattr(rounds, "_round", two_objects)
+        patch.setattr(rounds, "delete_as_tasks", two_objects)
         draft = sweep.sweep(case.run)
     assert sizes == [9, 7, 5, 3, 1]
     assert [len(read) for read in read_by] == [0, 1, 2, 3, 4]

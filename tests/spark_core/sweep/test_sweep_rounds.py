@@ -2,13 +2,10 @@
 outcome.
 """
 
-import threading
-import time
 from collections import Counter
 from datetime import timedelta
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
 from spark_core.errors import CorruptTableError, LeaseLostError, TransientError
@@ -16,8 +13,7 @@ from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, Deleting, 
 from spark_core.records.journal import Journal
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
-from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, Tally
+from spark_core.sweep.delete_batches import Tally
 from spark_core.sweep.why_kept import NOTHING
 from tests.support.written_run import NOW, any_name, written_run
 
@@ -53,10 +49,10 @@ class Driver:
         )
         self.look_takes = timedelta(seconds=20)
         concluded = SimpleNamespace(read=lambda: "concluded", rows=0, release=lambda: None)
-        monkeypatch.setattr(rounds, "_Concluded", lambda *_: concluded)
+        monkeypatch.setattr(rounds, "Concluded", lambda *_: concluded)
         monkeypatch.setattr(rounds, "planned", lambda _: "plan")
         monkeypatch.setattr(rounds, "deletes_here", lambda _: self.is_here)
-        monkeypatch.setattr(rounds, "_round", self.play)
+        monkeypatch.setattr(rounds, "delete_as_tasks", self.play)
 
     def beat(self):
         self.log.append("beat")
@@ -223,52 +219,6 @@ def test_nobody_is_at_work_any_more_where_threads_of_this_process_deleted(driver
     assert driver.lease.sent_until is None
 
 
-def test_threads_of_this_process_stop_where_one_of_them_fails(driver, monkeypatch):
-    began, stopped = threading.Barrier(2), []
-
-    def delete(orders, number, rows):
-        assert rows["why"].to_pylist() == [None]
-        began.wait(timeout=60)
-        if number == 1:
-            raise TransientError("the journal cannot be written")
-        until = time.monotonic() + 60
-        while not orders.is_ended():
-            assert time.monotonic() < until
-        stopped.append(number)
-        return Tally()
-
-    monkeypatch.setattr(rounds, "run_task", delete)
-    monkeypatch.setattr(rounds, "_cores_here", lambda: 2)
-    row = [[1], ["data/s/a"], [4], [NOW], ["s"]]
-    tasks = {number: pa.table(row, schema=rounds.PLANNED) for number in range(2)}
-    deadline = Deadline(NOW, NOW, timedelta(0))
-    orders = DeletionOrders(driver.journal, any_name(NOW, flat=False), deadline, "ab", 1)
-    with pytest.raises(TransientError, match="cannot be written"):
-        rounds._side_by_side(tasks, orders, NOTHING)
-    assert stopped == [0]
-
-
-def test_no_more_tasks_delete_at_once_than_this_machine_has_cores(driver, monkeypatch):
-    at_once, most, lock = [0], [0], threading.Lock()
-
-    def delete(_orders, number, _rows):
-        with lock:
-            at_once[0] += 1
-            most[0] = max(most[0], at_once[0])
-        time.sleep(0.01)
-        with lock:
-            at_once[0] -= 1
-        return Tally(Counter(deleted=number))
-
-    monkeypatch.setattr(rounds, "run_task", delete)
-    monkeypatch.setattr(rounds, "_cores_here", lambda: 2)
-    tasks = dict.fromkeys(range(1, 9), rounds.PLANNED.empty_table())
-    orders = DeletionOrders(driver.journal, None, Deadline(NOW, NOW, timedelta(0)), "ab", 1)
-    tallies = rounds._side_by_side(tasks, orders, NOTHING)
-    assert [tally.objects["deleted"] for tally in tallies] == list(range(1, 9))
-    assert most == [2]
-
-
 def test_an_executor_that_was_lost_in_one_round_may_be_at_work_in_the_next_ones(
     driver, monkeypatch
 ):
@@ -279,7 +229,7 @@ def test_an_executor_that_was_lost_in_one_round_may_be_at_work_in_the_next_ones(
         driver.retries = int(not driver.told)
         return play(*arguments, **named)
 
-    monkeypatch.setattr(rounds, "_round", without_loss)
+    monkeypatch.setattr(rounds, "delete_as_tasks", without_loss)
     driver.sweep(({"deleted": 4, "unsent": 6}, 1), ({"deleted": 6}, 1))
     ((_, _, lasts), _) = driver.told
     assert driver.lease.sent_until < NOW + timedelta(seconds=lasts + 30), "the first round's"
