@@ -34,7 +34,8 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, Tally, run_task
+from spark_core.sweep.delete_batches import run_task
+from spark_core.sweep.deletion_orders import DeletionOrders, Tally
 from spark_core.sweep.pacing import first_rate
 
 _PLAN = pa.schema([*list(schemas.EXPIRED_ADDRESSES)[:3], pa.field("why", pa.string())])

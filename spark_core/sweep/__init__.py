@@ -32,7 +32,7 @@ from spark_core.storage import ObjectStore
 from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
-from spark_core.sweep.delete_batches import Dispose, delete
+from spark_core.sweep.deletion_orders import Dispose, delete
 from spark_core.sweep.first_sweep import require_answered
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import FINAL as FINAL

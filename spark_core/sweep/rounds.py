@@ -20,7 +20,7 @@ from spark_core.spark.exchange import AnySource
 from spark_core.spark.session import may_be_at_work
 from spark_core.sweep.concluded import Concluded
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, Dispose, Tally
+from spark_core.sweep.deletion_orders import DeletionOrders, Dispose, Tally
 from spark_core.sweep.progress import Meter, OnProgress
 from spark_core.sweep.spread import rate_to_begin_with, spread_of
 from spark_core.sweep.tasks_of_a_round import delete_as_tasks, planned

@@ -12,7 +12,7 @@ from spark_core.records.figures import DeletionFigures
 from spark_core.records.reading import load_table
 from spark_core.run import Run
 from spark_core.spark.session import cores, speculates
-from spark_core.sweep.delete_batches import BATCH_ROWS, LOT_ROWS, REQUESTS_AT_ONCE
+from spark_core.sweep.deletion_orders import BATCH_ROWS, LOT_ROWS, REQUESTS_AT_ONCE
 from spark_core.sweep.pacing import Rate, first_rate
 
 # The rows of a task wait in memory while they are sorted.

@@ -17,7 +17,8 @@ from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed, with_addre
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent, numbers_of
-from spark_core.sweep.delete_batches import DeletionOrders, Tally, run_task
+from spark_core.sweep.delete_batches import run_task
+from spark_core.sweep.deletion_orders import DeletionOrders, Tally
 from spark_core.sweep.spread import cores_here
 from spark_core.sweep.why_kept import Kept
 

@@ -16,7 +16,8 @@ from spark_core.errors import LakegcError
 from spark_core.records.journal import Journal
 from spark_core.sweep import outcomes, recheck
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, run_task
+from spark_core.sweep.delete_batches import run_task
+from spark_core.sweep.deletion_orders import DeletionOrders
 from tests.support.faults import STORE_KINDS, Faults, FaultyS3Store, FaultyStore
 from tests.support.killing import Killed
 from tests.support.moto_s3 import moto_s3

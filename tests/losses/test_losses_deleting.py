@@ -19,7 +19,8 @@ from spark_core.run import Run
 from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import KeyAnswer, delete_in_batches
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, run_task
+from spark_core.sweep.delete_batches import run_task
+from spark_core.sweep.deletion_orders import DeletionOrders
 from spark_core.upkeep import prune_own_tables
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore

@@ -15,7 +15,8 @@ from spark_core.records.journal import ROWS, Journal
 from spark_core.storage.outcomes import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, run_task
+from spark_core.sweep.delete_batches import run_task
+from spark_core.sweep.deletion_orders import DeletionOrders
 from tests.support.killing import Killed, KillingStore
 from tests.support.written_run import NOW, OLD, any_name, written_run
 

@@ -13,7 +13,7 @@ from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, Deleting, 
 from spark_core.records.journal import Journal
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
-from spark_core.sweep.delete_batches import Tally
+from spark_core.sweep.deletion_orders import Tally
 from spark_core.sweep.why_kept import NOTHING
 from tests.support.written_run import NOW, any_name, written_run
 

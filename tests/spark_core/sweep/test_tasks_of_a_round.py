@@ -12,7 +12,7 @@ from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
 from spark_core.sweep import tasks_of_a_round
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.delete_batches import DeletionOrders, Tally
+from spark_core.sweep.deletion_orders import DeletionOrders, Tally
 from spark_core.sweep.why_kept import NOTHING
 from tests.support.written_run import NOW, any_name, written_run
 

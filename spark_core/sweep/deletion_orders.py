@@ -1,0 +1,120 @@
+"""What the driver tells every task of a round, and what a task tells the driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from spark_core.addresses.candidates import Limits
+from spark_core.records.journal import Journal
+from spark_core.storage import ObjectStore
+from spark_core.storage.outcomes import Outcomes, Pace
+from spark_core.sweep.deadline import Clocks, Deadline
+from spark_core.sweep.pacing import Rate
+
+# Rows that are looked at together.
+BATCH_ROWS = 1_000
+# Most rows of one intent.
+LOT_ROWS = 25_000
+# Requests of a task that are under way at once, where deletions have no limit.
+REQUESTS_AT_ONCE = 4
+# Undeleted objects that a task names to the driver.
+NAMED = 20
+
+# Deletes objects as `ObjectStore.delete` does: one outcome per key, in the order given.
+Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
+
+# What became of an object: its outcome, and the cause of one that is not wanted.
+Answer: TypeAlias = tuple[str, str | None]
+
+
+def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes:
+    """Delete objects for good."""
+    return store.delete(addresses, pace=pace)
+
+
+@dataclass(frozen=True)
+class DeletionOrders:
+    """What the driver tells every task of a round.
+
+    Attributes:
+        journal: Where intents and outcomes are written. Objects are deleted in the journal's store.
+        limits: The limits that each address is compared with once more.
+        deadline: Until when requests may be sent.
+        sweep: Id of the process that sweeps.
+        round: Number of the round in that process.
+        deletes_per_second: Most deletions of each task per second; None: no limit.
+        rate: With which the tasks of each process begin to look for the store's own pace; None: it
+            has none.
+        threads: Objects that a task asks the store for at once.
+        dispose: Deletes objects, or moves them to quarantine.
+        batch_rows: Rows of one batch.
+        lot_rows: Rows of one lot.
+        requests_at_once: Requests of a task that are under way at once, where deletions have no
+            limit.
+        clocks: The executor's clocks; None means its own.
+        tasks_lock: As `Lease.tasks_lock` has it.
+        is_ended: Says whether the driver, whose threads are the tasks, gave the round up.
+    """
+
+    journal: Journal
+    limits: Limits
+    deadline: Deadline
+    sweep: str
+    round: int
+    deletes_per_second: float | None = None
+    rate: Rate | None = None
+    threads: int = 8
+    dispose: Dispose = delete
+    batch_rows: int = BATCH_ROWS
+    lot_rows: int = LOT_ROWS
+    requests_at_once: int = REQUESTS_AT_ONCE
+    clocks: Clocks | None = None
+    tasks_lock: str | None = None
+    is_ended: Callable[[], bool] | None = None
+
+
+@dataclass
+class Tally:
+    """What tasks did, as far as the driver needs it.
+
+    Attributes:
+        objects: Number by outcome; `unsent` ones are left to the next round.
+        size_bytes: Bytes by outcome.
+        left: Some of the objects that the store did not delete: address, outcome and cause.
+        retries: Attempts at tasks that had an earlier attempt.
+        busy: Times that the store was busy.
+        paces: Keys a second that the store takes from a process, as each task knew it at its end;
+            nothing of tasks that never saw it busy.
+    """
+
+    objects: Counter[str] = field(default_factory=Counter)
+    size_bytes: Counter[str] = field(default_factory=Counter)
+    left: list[tuple[str, str, str]] = field(default_factory=list)
+    retries: int = 0
+    busy: int = 0
+    paces: list[float] = field(default_factory=list)
+
+    def count(self, address: str, size: int, answer: Answer) -> None:
+        """Add one object."""
+        outcome, error = answer
+        self.objects[outcome] += 1
+        self.size_bytes[outcome] += size
+        if outcome in {"refused", "failed"} and len(self.left) < NAMED:
+            self.left.append((address, outcome, error or ""))
+
+    def add(self, other: Tally) -> None:
+        """Add what another task did."""
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+        self.left = sorted([*self.left, *other.left])[:NAMED]
+        self.retries += other.retries
+        self.busy += other.busy
+        self.paces += other.paces
+
+    @property
+    def concluded(self) -> int:
+        """Number of objects that are not left to the next round."""
+        return self.objects.total() - self.objects["unsent"]
