@@ -14,9 +14,11 @@ from functools import partial
 from typing import Any
 
 from spark_core import schemas
+from spark_core.addresses.candidates import Limits
 from spark_core.checks import sweepable, verdict
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lock import lease
+from spark_core.lock.held_lease import Lease
 from spark_core.phases import Deleting, phase
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures, ExpiredFigures
@@ -97,15 +99,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     earlier = require_unfinished(run)
     _, expired = sweepable.require_sweepable(run)
     limits = run.limits
-    if expired.manifest.rows:
-        require_answered(run)
-        if not deletes_here(expired):
-            run.environment.start_spark()
-        require_deletable(run.store)
-    require_whole_plan(run, expired, limits)
-    require_unchanged_repository(run, expired)
-    if earlier is not None:
-        require_same_mark(run, earlier, expired)
+    _require_ready(run, expired, earlier, limits)
     began = run.now()
     journal = Journal(run.store, str(run.key), expired.manifest.sha256)
     by_policy = policy_rows.of_plan(run, expired)
@@ -125,16 +119,10 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 references_now.reader_of_references(_noted(run, expired, by_policy)),
                 _dispose(run),
             )
-            swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
-            if resumed or held.sent_until is not None:
-                gone = recheck_leftovers(
-                    run, journal, held.sent_until, [row[0] for row in swept.tally.left]
-                )
-                swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
+            swept = _delete(run, plan, journal, held, tell, done=done, resumed=resumed)
     told = None if swept is None else write_report(run, expired, journal)
     if told is not None and by_policy is not None:
-        parts = parts_of(told.receipts)
-        outcomes = source_of_parts(run.store, policy_rows.OUTCOMES, parts)
+        outcomes = source_of_parts(run.store, policy_rows.OUTCOMES, parts_of(told.receipts))
         policy_rows.note_what_went(run, expired, by_policy, outcomes)
     return Draft(
         tables.DELETION_REPORT,
@@ -145,6 +133,40 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
         measure=measure,
         replaces=None if earlier is None else earlier.manifest.sha256,
     )
+
+
+def _require_ready(
+    run: Run, expired: StoredTable, earlier: StoredTable | None, limits: Limits
+) -> None:
+    """Refuse before anything is written: what may not be deleted at all, or not by this process."""
+    if expired.manifest.rows:
+        require_answered(run)
+        if not deletes_here(expired):
+            run.environment.start_spark()
+        require_deletable(run.store)
+    require_whole_plan(run, expired, limits)
+    require_unchanged_repository(run, expired)
+    if earlier is not None:
+        require_same_mark(run, earlier, expired)
+
+
+def _delete(
+    run: Run,
+    plan: SweepPlan,
+    journal: Journal,
+    held: Lease,
+    tell: OnProgress,
+    *,
+    done: Deleting,
+    resumed: bool,
+) -> Swept:
+    """Delete what is left of a plan, and look again at what others may have deleted meanwhile."""
+    swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
+    if resumed or held.sent_until is not None:
+        left = [row[0] for row in swept.tally.left]
+        gone = recheck_leftovers(run, journal, held.sent_until, left)
+        swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
+    return swept
 
 
 def _noted(
