@@ -44,6 +44,7 @@ from spark_core.sweep.outcomes import require_complete as require_complete
 from spark_core.sweep.plan import left_open as left_open
 from spark_core.sweep.plan import require_same_mark, require_unfinished, require_whole_plan
 from spark_core.sweep.plan import require_unchanged_repository as require_unchanged_repository
+from spark_core.sweep.policy_now import ByPolicy
 from spark_core.sweep.progress import OnProgress as OnProgress
 from spark_core.sweep.progress import Progress as Progress
 from spark_core.sweep.progress import unheard as unheard
@@ -169,9 +170,7 @@ def _delete(
     return swept
 
 
-def _noted(
-    run: Run, expired: StoredTable, rows: PolicyRows | None
-) -> references_now.ByPolicy | None:
+def _noted(run: Run, expired: StoredTable, rows: PolicyRows | None) -> ByPolicy | None:
     """Note what of a plan goes by the retention policy, and return it; None for nothing.
 
     It is noted before the first deletion: its entries stay, and later marks must know why its
@@ -181,9 +180,7 @@ def _noted(
         return None
     policy_rows.note_before_deleting(run, expired, rows)
     digest = rows.named.policy_digest
-    return references_now.ByPolicy(
-        rows.source(run), rows.total[0], digest, any_staged=rows.staged[0] > 0
-    )
+    return ByPolicy(rows.source(run), rows.total[0], digest, any_staged=rows.staged[0] > 0)
 
 
 def _dispose(run: Run) -> Dispose:

@@ -36,6 +36,7 @@ from spark_core.spark.exchange import (
     source_of,
 )
 from spark_core.sweep import references_now
+from spark_core.sweep.policy_now import ByPolicy
 
 # The names of an object: its own, and that of its copy.
 _BOTH = ("address", "key")
@@ -141,7 +142,7 @@ class _Looks:
             return cls(reached, references_now.reader_of_references())
         own = names.through(OBJECTS, partial(_undated, by_policy))
         count = sum(one.own for one in found)
-        by_policy_now = references_now.ByPolicy(own, count)
+        by_policy_now = ByPolicy(own, count)
         return cls(reached, references_now.reader_of_references(by_policy_now))
 
     def now(

@@ -19,6 +19,7 @@ from spark_core.references.policies.document import Policy
 from spark_core.report import summary
 from spark_core.spark import placement
 from spark_core.sweep import quarantine, references_now
+from spark_core.sweep.policy_now import ByPolicy
 from spark_core.sweep.tasks_of_a_round import planned
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
@@ -508,7 +509,7 @@ def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object
     run, mark = marked(told)
     plan = planned(mark.expired)
     digest = run.load(tables.POLICY_EXPIRATIONS).manifest.facts["policy_digest"]
-    by_policy = references_now.ByPolicy(plan, plan.rows, digest)
+    by_policy = ByPolicy(plan, plan.rows, digest)
     look = references_now.reader_of_references(by_policy)
     tables_of_mark = verdict.load_mark(run)
     assert not len(look(run, plan, tables_of_mark).kept.hashes)

@@ -10,8 +10,8 @@ from spark_core import schemas
 from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError
 from spark_core.records.journal import Journal
-from spark_core.storage.outcomes import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.outcomes import unpaced
 from spark_core.sweep.deadline import Clocks, Deadline
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders

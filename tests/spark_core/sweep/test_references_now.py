@@ -337,7 +337,7 @@ def test_rows_that_get_lost_between_reading_and_comparing_end_the_look(ground, s
 
     losses = (
         (
-            {"sweep.references_now.read_staged": staged_less},
+            {"sweep.staged_now.read_staged": staged_less},
             "rows of diffs were read, of which . are held",
         ),
         (
