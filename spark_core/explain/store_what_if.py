@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_core import lakegc_keys, report
-from spark_core.explain.what_if import AHEAD, WhatIf
+from spark_core.explain.what_if.answer import WhatIf
+from spark_core.explain.what_if.questions import AHEAD
 from spark_core.report.values import Group
 from spark_core.report.what_if import WhatIfCurve
 from spark_core.run import Run

@@ -16,7 +16,7 @@ from lakegc_dagster.cli import what_if as command
 from lakegc_dagster.cli.main import main
 from spark_core import explain
 from spark_core.errors import PermissionDeniedError
-from spark_core.explain.what_if import Freed
+from spark_core.explain.what_if.answer import Freed
 from spark_core.model import RetentionRules
 from spark_core.plain_text import Price
 

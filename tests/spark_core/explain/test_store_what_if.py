@@ -10,7 +10,7 @@ import pytest
 from spark_core import lakegc_keys, report
 from spark_core.errors import ChainError
 from spark_core.explain import WhatIf, keep_answer
-from spark_core.explain.what_if import Freed
+from spark_core.explain.what_if.answer import Freed
 from spark_core.records import tables
 from tests.support.stored_formats import REPORT
 from tests.support.written_run import NOW, written_run

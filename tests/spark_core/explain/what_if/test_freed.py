@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_core.explain.what_if import _CANDIDATES, _HASHES, _free, _freed, _schema
+from spark_core.explain.what_if import CANDIDATES
+from spark_core.explain.what_if.entries import HASHES, schema
+from spark_core.explain.what_if.freed import free, of_all_buckets
 
 BRANCHES = ["(no branch)", "dev", "main"]
 SOLES = ["branch dev", "tag v1", ""]
@@ -24,20 +26,19 @@ ASKED = [("level_0", 0), ("level_0", 1), ("level_0", -1)]
 
 def bucket(*, staged=(), deleted=()):
     """Objects 1 to 5, each of as many bytes; nothing refers to 4 and 5."""
-    entries = _schema(1, *_HASHES, pa.field("folder", pa.string()))
     columns = [pa.array(list(values)) for values in zip(*ENTRIES, strict=True)]
     return {
-        "candidates": pa.table([pa.array(range(1, 6)), pa.array(range(1, 6))], schema=_CANDIDATES),
-        "staged": pa.table([pa.array(staged, pa.int64())], schema=_HASHES),
-        "deleted": pa.table([pa.array(deleted, pa.int64())], schema=_HASHES),
-        "entries": pa.table(columns, schema=entries),
+        "candidates": pa.table([pa.array(range(1, 6)), pa.array(range(1, 6))], schema=CANDIDATES),
+        "staged": pa.table([pa.array(staged, pa.int64())], schema=HASHES),
+        "deleted": pa.table([pa.array(deleted, pa.int64())], schema=HASHES),
+        "entries": pa.table(columns, schema=schema(1)),
     }
 
 
 def freed(**others):
     """Return what each answer frees, and what is deleted already."""
-    told = _free(ASKED, BRANCHES, SOLES, bucket(**others)).receipt
-    return [_freed("", [one]) for one in told.free], told.swept
+    told = free(ASKED, BRANCHES, SOLES, bucket(**others)).receipt
+    return of_all_buckets(["", "", ""], [told]), told.swept
 
 
 def test_an_object_is_free_under_the_rules_that_retain_none_of_its_entries():
@@ -58,6 +59,6 @@ def test_what_is_staged_is_not_free_and_what_is_deleted_is_told_apart():
 
 def test_what_one_alone_keeps_has_no_commit_that_another_or_several_keep():
     """Object 1 has commits of two, 3 one of several; an expired commit of 2 keeps nothing."""
-    told = _free(ASKED, BRANCHES, SOLES, bucket()).receipt
+    told = free(ASKED, BRANCHES, SOLES, bucket()).receipt
     assert told.alone.groups == (("branch dev", 1, 2),)
-    assert _free(ASKED, BRANCHES, SOLES, bucket(staged=[2])).receipt.alone.groups == ()
+    assert free(ASKED, BRANCHES, SOLES, bucket(staged=[2])).receipt.alone.groups == ()

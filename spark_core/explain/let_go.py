@@ -1,0 +1,193 @@
+"""Why an object that a mark let go may go, and what became of it since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spark_core import lakegc_keys
+from spark_core.errors import ChainError, CorruptTableError
+from spark_core.explain.explanation import Explanation, Reason, instant_in_words
+from spark_core.explain.held import held_now, held_since_the_mark
+from spark_core.explain.outcomes import Outcome, outcomes_of, whether_a_sweep_takes_it
+from spark_core.explain.stored_rows import rows_of
+from spark_core.mark.expired import NEVER_COMMITTED
+from spark_core.mark.explanations import rule_in_words
+from spark_core.records import tables
+from spark_core.records.figures import ExpiredFigures
+from spark_core.references.expired_entries import UNREADABLE
+from spark_core.references.policies.document import UNCOMMITTED
+from spark_core.run import Run
+
+# Earlier runs whose staged entries are looked through.
+_EARLIER = 14
+_SIGNED = (
+    "a client wrote it at an address that lakeFS had given out, and it was never linked, or "
+    "dropped before any commit"
+)
+_DROPPED = (
+    "it was dropped or overwritten before any commit, its branch was reset or deleted, or its "
+    "upload was never linked (lakeFS keeps no record of which)"
+)
+
+
+def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
+    """Explain objects that a mark let go.
+
+    Args:
+        run: The run.
+        short: The reason in its table 5, by address.
+    """
+    if not short:
+        return {}
+    addresses = list(short)
+    words = _explanations(run, addresses)
+    by_policy = _by_policy(run, addresses)
+    unnamed = [address for address in addresses if address not in words]
+    never = _never_committed(
+        run, [address for address in unnamed if short[address] == NEVER_COMMITTED]
+    )
+    held = held_now(run, {each: words[each]["path"] if each in words else None for each in short})
+    standing = [*held_since_the_mark(run), *whether_a_sweep_takes_it(run)]
+    outcomes = outcomes_of(run, addresses)
+    explained = {}
+    for address in addresses:
+        why = never.get(address, short[address])
+        found = by_policy.get(address) or _was(run, address, words.get(address), why)
+        also = (held[address],) if address in held else ()
+        found = replace(found, reasons=(*found.reasons, *also, *standing))
+        outcome = outcomes.get(address)
+        explained[address] = (
+            _without_outcome(run, found) if outcome is None else _with_outcome(found, outcome)
+        )
+    return explained
+
+
+def _without_outcome(run: Run, found: Explanation) -> Explanation:
+    """Complete an object that may go by whether the store has it, where no sweep reported it."""
+    if run.store.exists(found.address):
+        return replace(found, sentence=f"may go: {found.sentence}")
+    sentence = f"gone from the store, and no report says who deleted it; {found.sentence}"
+    return replace(found, state="gone", sentence=sentence)
+
+
+def _with_outcome(found: Explanation, outcome: Outcome) -> Explanation:
+    sentence = f"{outcome.state}: {outcome.reasons[0].text}"
+    return replace(
+        found,
+        state=outcome.state,
+        sentence=f"{sentence}; {found.sentence}" if found.sentence else sentence,
+        reasons=(*found.reasons, *outcome.reasons),
+    )
+
+
+def _by_policy(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
+    """Say which rule of the retention policy lets each object go, and under which name."""
+    try:
+        if ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).policy is None:
+            return {}
+        rows = rows_of(run, tables.POLICY_EXPIRATIONS, addresses)
+    except UNREADABLE:
+        return {}
+    found = {}
+    for address, row in rows.items():
+        path = row["path"].decode(errors="replace")
+        where = "a branch that is not known" if row["branch"] is None else row["branch"]
+        how = "staged" if row["action"] == UNCOMMITTED else "committed"
+        due = instant_in_words(row["due_since"].isoformat())
+        text = f"{path}, {how} on {where}: {row['reason']}, due since {due}"
+        found[address] = Explanation(
+            run.repository.id,
+            address,
+            str(run.key),
+            "may go",
+            text,
+            (Reason("rule", text),),
+            rule=row["reason"],
+            path=path,
+            branch=row["branch"],
+        )
+    return found
+
+
+def _was(run: Run, address: str, row: Mapping[str, Any] | None, short: str) -> Explanation:
+    """Say what an object that may go was: its stored explanation, or else its short reason."""
+    text = short if row is None else str(row["explanation"])
+    found = Explanation(
+        run.repository.id,
+        address,
+        str(run.key),
+        "may go",
+        text,
+        (Reason("rule", text),) if text else (),
+        rule=text,
+    )
+    if row is None:
+        return found
+    return replace(
+        found,
+        rule=rule_in_words(row, run.key.instant),
+        path=row["path"],
+        other_paths=row["other_paths"],
+        commit_id=row["commit_id"],
+        branch=row["branch"],
+        replaced_at=row["replaced_at"].isoformat(),
+    )
+
+
+def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the stored explanations of objects that may go; none where none were made."""
+    try:
+        return rows_of(run, tables.EXPLANATIONS, addresses)
+    except UNREADABLE:
+        return {}
+
+
+def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
+    """Say what became of objects that no commit had, as far as it can be told.
+
+    lakeFS keeps no record of staged entries that were dropped. Earlier marks do: their tables of
+    staged entries.
+    """
+    left, told = list(addresses), {}
+    earlier = [key for key in tables.runs(run.store, lakegc_keys.UNCOMMITTED) if key < run.key]
+    for key in earlier[:_EARLIER]:
+        if not left:
+            break
+        try:
+            earlier_run = replace(run, key=key)
+            found = rows_of(earlier_run, tables.UNCOMMITTED_ADDRESSES, left, by_hash=True)
+        except UNREADABLE:
+            continue
+        for address in found:
+            told[address] = (
+                f"{NEVER_COMMITTED}: run {key} found it staged; since then it was dropped or "
+                "overwritten, or its branch was reset or deleted"
+            )
+        left = [address for address in left if address not in told]
+    for address in left:
+        told[address] = f"{NEVER_COMMITTED}: {_SIGNED if ',' in address else _DROPPED}"
+    return told
+
+
+def not_listed(run: Run, address: str) -> Explanation:
+    """Look for an object in the deletion reports of all runs, newest first."""
+    for key in tables.runs(run.store, tables.DELETION_REPORT.folder):
+        other = replace(run, key=key)
+        try:
+            outcome = outcomes_of(other, [address]).get(address)
+        except (ChainError, CorruptTableError):
+            continue
+        if outcome is not None:
+            row = _explanations(other, [address]).get(address)
+            was = _by_policy(other, [address]).get(address) or _was(other, address, row, "")
+            return _with_outcome(was, outcome)
+    return Explanation(
+        run.repository.id,
+        address,
+        str(run.key),
+        "unknown",
+        f"the listing of run {run.key} has no such object, and no stored run deleted it",
+        (),
+    )
