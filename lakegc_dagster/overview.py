@@ -16,8 +16,10 @@ from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError
 from spark_core.model import RunKey
 from spark_core.report.fleet import FleetRow
-from spark_core.report.past_runs import PastRun, past_runs
-from spark_core.report.status import RepositoryStatus, status_of
+from spark_core.report.past_run import PastRun
+from spark_core.report.past_runs import past_runs
+from spark_core.report.status import RepositoryStatus
+from spark_core.report.status_of_runs import status_of
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings import Settings
 from spark_core.settings.collected_repositories import (

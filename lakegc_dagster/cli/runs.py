@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lakegc_dagster.overview import Past
-    from spark_core.report.past_runs import PastRun
+    from spark_core.report.past_run import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
 
 # What money is told of, by the names of `RepositoryStatus.money_per_month`.

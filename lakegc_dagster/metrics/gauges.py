@@ -12,14 +12,18 @@ from urllib.parse import quote
 from lakegc_dagster.metrics.open_metrics import CONTENT_TYPE, Gauge, exposition
 from lakegc_dagster.whole_file import write_file
 from spark_core.errors import LakegcError, SettingsError, TransientError
-from spark_core.report.past_runs import STATES, PastRun, refusals
+from spark_core.report.past_run import STATES, PastRun
+from spark_core.report.past_runs import refusals
 from spark_core.settings import Settings
 
 if TYPE_CHECKING:
     from lakegc_dagster.overview import Past
     from spark_core.report.status import KindStatus, RepositoryStatus
 
-# A node exporter shows the file to everybody, so everybody may read it.
+_MONEY = (
+    "What bytes cost in a month: all listed ones, those that sweeps reclaimed, in all and in 30 "
+    "days, those that wait for a sweep, and those in quarantine."
+)
 
 
 def metrics_text(pasts: Iterable[Past], now: datetime) -> str:
@@ -76,11 +80,7 @@ class _Gauges:
         self.price = Gauge(
             "lakegc_price_per_gb_month", "Price of a GB per month, from the settings."
         )
-        self.money = Gauge(
-            "lakegc_money_per_month",
-            "What bytes cost in a month: all listed ones, those that sweeps reclaimed, in all and "
-            "in 30 days, those that wait for a sweep, and those in quarantine.",
-        )
+        self.money = Gauge("lakegc_money_per_month", _MONEY)
         self.written = Gauge(
             "lakegc_metrics_written_timestamp_seconds", "When these metrics were written."
         )

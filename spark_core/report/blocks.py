@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import bytes_text
-from spark_core.report.values import NO_COMMIT, NOT_KNOWN, Group, Kind, ReferenceReport, Report
+from spark_core.report.report import Report
+from spark_core.report.values import NO_COMMIT, NOT_KNOWN, Group, Kind, ReferenceReport
 
 # So many objects that a sweep or another mark kept are named; the table has all.
 _NAMED = 20

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from spark_core.extras import require
 from spark_core.plain_text import visible
-from spark_core.report.values import Group, Report
+from spark_core.report.report import Report
+from spark_core.report.values import Group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,8 +15,9 @@ from spark_core.plain_text import amounts_text, bytes_text, counted, escape
 from spark_core.report.drawings import bars, columns, sparkline
 from spark_core.report.fates import Amount, total
 from spark_core.report.page_parts import document
-from spark_core.report.past_runs import PastRun
-from spark_core.report.status import LATELY, RepositoryStatus
+from spark_core.report.past_run import PastRun
+from spark_core.report.status import RepositoryStatus
+from spark_core.report.status_of_runs import LATELY
 from spark_core.report.values import Group
 
 _NONE = "\N{EN DASH}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from spark_core.report import values
+from spark_core.report import report
 
 FILE = Path(__file__).parents[2] / "docs" / "report.schema.json"
 
@@ -49,8 +49,8 @@ def schema() -> dict[str, Any]:
     Keys that a later lakegc adds are allowed. Those that an earlier one did not write are not
     required.
     """
-    found = described(values.Report, values)
-    formats = {"const": values.Report.FORMAT, "description": "Format of the document."}
+    found = described(report.Report, report)
+    formats = {"const": report.Report.FORMAT, "description": "Format of the document."}
     found["properties"] = {"format": formats, **found["properties"]}
     found["required"] = ["format", *found["required"]]
     return titled("Report of a lakegc run", found)

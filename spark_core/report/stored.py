@@ -11,10 +11,12 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
+from spark_core.report.checks import with_verdict
+from spark_core.report.mark_summary import of_mark
 from spark_core.report.page import page
-from spark_core.report.summary import of_mark, of_sweep, with_verdict
+from spark_core.report.report import Report
+from spark_core.report.sweep_summary import of_sweep
 from spark_core.report.trend import kept, trend
-from spark_core.report.values import Report
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
 from spark_core.spark.session import SPARK_FAILURES

@@ -16,7 +16,8 @@ from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.fates import Fate
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.report.values import PastRun, Report
+from spark_core.report.report import Report
+from spark_core.report.values import PastRun
 from spark_core.storage import ObjectStore
 
 RUNS = 30

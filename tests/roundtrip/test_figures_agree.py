@@ -25,7 +25,7 @@ from spark_core.references.policies import confirmed, versions
 from spark_core.references.policies.document import Policy
 from spark_core.report.fates import VANISHED, WORDS, total
 from spark_core.report.past_runs import past_runs
-from spark_core.report.status import status_of
+from spark_core.report.status_of_runs import status_of
 from spark_core.spark import placement
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables

@@ -16,7 +16,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.references.policies import confirmed, staged_names, versions
 from spark_core.references.policies.document import Policy
-from spark_core.report import summary
+from spark_core.report import mark_summary
 from spark_core.spark import placement
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.policy_now import ByPolicy
@@ -102,7 +102,7 @@ def test_what_a_confirmed_rule_names_goes_and_reading_it_answers_gone(told):
     run, mark = marked(told)
     assert set(mark.addresses(run)) == {logs, garbage}
     assert reason_of(run, logs) == "policy rule 1: all, 3 days, on main/logs/"
-    report = summary.of_mark(run)
+    report = mark_summary.of_mark(run)
     assert report.listed.objects == 3
     assert {group.name: group.objects for group in report.kept} == {Fate.COMMITTED.sentence: 1}
     assert sweep_only(run) == {logs: "deleted", garbage: "deleted"}
@@ -126,7 +126,7 @@ def test_policy_version_and_who_confirmed_it_stand_in_verdict_and_report(told):
     assert (found["set_by"], found["confirmed_by"]) == ("test", "ann@host")
     assert found["confirmed_at"].startswith("2026-11-10T02:00:01")
     assert found["by_reason"] == [[logs, 2, 13], [tmp, 1, 5]]
-    made = summary.of_mark(run)
+    made = mark_summary.of_mark(run)
     assert (made.policy.name, made.policy.digest) == (found["name"], found["digest"])
     assert (made.policy.set_by, made.policy.confirmed_by) == ("test", "ann@host")
     by_rule = [(group.name, group.objects, group.size_bytes) for group in made.policy.by_rule]
@@ -135,7 +135,7 @@ def test_policy_version_and_who_confirmed_it_stand_in_verdict_and_report(told):
     page = report.page(made)
     for words in ("<h2>Retention policy", found["name"], found["digest"], "ann@host", logs):
         assert words in page
-    assert summary.of_mark(marked_without_policy(told)).policy is None
+    assert mark_summary.of_mark(marked_without_policy(told)).policy is None
 
 
 def marked_without_policy(told):
@@ -625,7 +625,7 @@ def test_a_rule_takes_a_staged_object_only_under_each_of_its_names(told):
     assert reason_of(run, one) == "policy rule 1: uncommitted, 3 days, on main/tmp/"
     facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
     assert (facts["staged_names"], facts["staged_problem"]) == (13, "")
-    report = summary.of_mark(run)
+    report = mark_summary.of_mark(run)
     assert {group.name: group.objects for group in report.kept}[Fate.STAGED.sentence] == 5
     explained = explain(run, one)
     assert "tmp/one, staged on main: policy rule 1" in explained.sentence

@@ -25,6 +25,7 @@ from spark_core.lakefs import ServerOptions
 from spark_core.lakefs.failures import ServerErrors
 from spark_core.lakefs.logins import KeyPair
 from spark_core.plain_text import visible
+from spark_core.report.report import Report
 from spark_core.report.trend import Point
 from spark_core.report.values import (
     Check,
@@ -32,7 +33,6 @@ from spark_core.report.values import (
     Group,
     Named,
     ReferenceReport,
-    Report,
     Standing,
 )
 

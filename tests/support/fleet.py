@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from spark_core.plain_text import Price
 from spark_core.report.fleet import FleetRow
-from spark_core.report.past_runs import PastRun
-from spark_core.report.status import status_of
+from spark_core.report.past_run import PastRun
+from spark_core.report.status_of_runs import status_of
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 GB = 10**9

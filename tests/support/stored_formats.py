@@ -305,7 +305,7 @@ KINDS = {
     # A sweep takes only the format that this code writes; later runs are compared with all.
     "verdict": Kind(Verdict, _verdict, _figures, (INSTANCE, STANDING, [CHECK])),
     "report": Kind(
-        values.Report,
+        Report,
         REPORT.to_json,
         lambda data: Report.from_json(data, name="_report.json"),
         REPORT,

@@ -24,8 +24,8 @@ from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFig
 from spark_core.report import Check, Group, Named, Report, Rules
 from spark_core.report.blocks import Rows, blocks
 from spark_core.report.cautions import cautions
+from spark_core.report.mark_summary import explained
 from spark_core.report.page_style import SCRIPT
-from spark_core.report.summary import explained
 from spark_core.report.trend import Point
 from spark_core.report.values import NOT_KNOWN
 from spark_core.report.what_if import WhatIfCurve

@@ -2,20 +2,15 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from spark_core import lakegc_keys, report
-from spark_core.errors import ChainError, CorruptTableError
+from spark_core import report
 from spark_core.fates import Fate
+from spark_core.mark.expired_sums import TOP
 from spark_core.records import tables
-from spark_core.records.reading import StoredTable
-from spark_core.records.tables import EXPIRED_ADDRESSES
-from spark_core.report import Group, Report, fates, summary
-from spark_core.run.cutoff import before
-from tests.support.stored_rows import rows_of
+from spark_core.report import Group, Report, fates
 from tests.support.written_run import NOW, OLD, with_index
 
 pytestmark = pytest.mark.spark
@@ -92,8 +87,8 @@ def test_the_groups_of_a_large_mark_add_up_as_python_sums_them(written):
     assert {group.name: group.size_bytes for group in found.by_reason} == dict(reasons)
     assert [(group.name, group.size_bytes) for group in found.by_slice[:-1]] == sorted(
         slices.items(), key=lambda item: (-item[1], item[0])
-    )[: summary.TOP]
-    assert found.by_slice[-1].name == f"{len(slices) - summary.TOP} other slices"
+    )[:TOP]
+    assert found.by_slice[-1].name == f"{len(slices) - TOP} other slices"
     for groups in (found.by_reason, found.by_age, found.by_slice):
         assert sum(group.objects for group in groups) == len(expired)
         assert sum(group.size_bytes for group in groups) == sum(
@@ -197,136 +192,3 @@ def test_refused_checks_stand_in_the_report_and_on_its_page(written):
     page = report.page(found)
     assert "Refused. Nothing was deleted." in page
     assert "1 of 1 objects &lt;all&gt; would go" in page
-
-
-def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
-    sizes = {"data/a/x": 5, "data/a/y": 7, "data/a/z": 9, "data/a/w": 11}
-    written.mark(
-        {address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY)
-    )
-    written.conclude()
-    again, changed = (
-        "referenced again: staged: <b>",
-        "changed since the mark: it has 12 bytes, the mark saw 11",
-    )
-    outcomes = {
-        "x": ("deleted", None),
-        "y": ("failed", "AccessDenied"),
-        "z": ("kept", again),
-        "w": ("kept", changed),
-    }
-    written.sweep({address: (size, *outcomes[address[-1]]) for address, size in sizes.items()})
-    found = report.load(written.run)
-    assert _by_name(found.outcomes) == {
-        "deleted": (1, 5),
-        "failed": (1, 7),
-        "kept: referenced again": (1, 9),
-        "kept: changed since the mark": (1, 11),
-    }
-    assert [(failure.address, failure.error) for failure in found.failures] == [
-        ("data/a/y", "AccessDenied")
-    ]
-    assert [(spared.address, spared.error) for spared in found.spared] == [
-        ("data/a/w", changed),
-        ("data/a/z", again),
-    ]
-    page = report.page(found)
-    assert "AccessDenied" in page
-    assert "the sweep kept" in page
-    assert "referenced again: staged: &lt;b&gt;" in page
-    assert Report.from_json(found.to_json(), name="r") == found
-
-
-def test_a_sweep_that_left_nothing_is_told_from_its_figures_and_no_object_is_read_again(
-    written, monkeypatch
-):
-    sizes = {"data/a/x": 5, "data/a/y": 7, "data/a/z": 9}
-    written.mark(
-        {address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY)
-    )
-    written.conclude()
-    written.sweep(
-        {
-            name: (size, "already_gone" if size == 9 else "deleted", None)
-            for name, size in sizes.items()
-        }
-    )
-    mark = summary.of_mark(written.run)
-    monkeypatch.setattr(StoredTable, "source", None)
-    found = summary.of_sweep(written.run, mark)
-    assert _by_name(found.outcomes) == {"deleted": (2, 12), "already_gone": (1, 9)}
-    assert (found.failures, found.spared) == ((), ())
-
-
-def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_skip(written):
-    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
-    written.conclude()
-    found = report.load(written.run)
-    where = lakegc_keys.report_keys(written.run.key, swept=False)
-    assert set(where.values()) == {
-        f"_lakefs/retention/gc/addresses/run_id={written.run.key}/_report.{ending}"
-        for ending in ("json", "html")
-    }
-    assert written.run.store.read(where["html"]).startswith(b"<!doctype html>")
-    assert Report.from_json(written.run.store.read(where["json"]), name="r") == found
-    assert tables.runs(written.run.store) == [written.run.key]
-    assert len(rows_of(written.run.load(EXPIRED_ADDRESSES))) == 1
-
-
-def test_a_page_that_was_made_later_took_its_cutoff_from_the_settings_of_now(written):
-    """`only objects written before 2026-11-18` stood over objects of the 19th."""
-    flat = "0123456789abcdef" * 2
-    listed = {"data/a/young": (16, YOUNG), "data/a/old": (8, OLD), flat: (4, OLD)}
-    written.mark(listed, expired={"data/a/old": WHY})
-    written.conclude()
-    run = written.run
-    later = replace(
-        run,
-        cutoff=before(run.key, timedelta(days=30)),
-        options=replace(run.options, min_age=timedelta(days=30), flat=True),
-    )
-    found = report.load(later)
-    assert found.cutoff == run.cutoff
-    assert f"only objects written before {run.cutoff.isoformat()}" in report.page(found)
-    assert _by_name(found.kept) == {
-        Fate.YOUNG.sentence: (1, 16),
-        Fate.UNSAFE_NAME.sentence: (1, 4),
-    }
-    assert found == report.of_mark(run)
-
-
-def test_a_stored_report_is_shown_again_without_reading_the_tables(written):
-    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
-    written.conclude()
-    first = report.load(written.run)
-    parts = written.run.load(EXPIRED_ADDRESSES).manifest.parts
-    written.run.store.delete([part.key for part in parts])
-    assert report.load(written.run) == first
-
-
-def test_a_report_without_a_verdict_is_made_again_when_there_is_one(written):
-    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
-    assert report.load(written.run).passed is None
-    written.conclude()
-    assert report.load(written.run).passed is True
-
-
-def test_a_second_sweep_of_a_run_makes_its_report_again(written):
-    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
-    written.conclude()
-    written.sweep({"data/a/x": (5, "failed", "SlowDown")})
-    assert _by_name(report.load(written.run).outcomes) == {"failed": (1, 5)}
-    written.sweep({"data/a/x": (5, "deleted", None)})
-    assert _by_name(report.load(written.run).outcomes) == {"deleted": (1, 5)}
-
-
-def test_a_run_that_was_never_marked_has_no_report(written):
-    with pytest.raises(ChainError, match=r"has no namespace_slices"):
-        report.load(written.run)
-
-
-def test_a_damaged_stored_report_is_named(written):
-    written.mark({})
-    written.run.store.put(lakegc_keys.report_keys(written.run.key, swept=False)["json"], b"{")
-    with pytest.raises(CorruptTableError, match=r"_report\.json: not a report of lakegc"):
-        report.load(written.run)
