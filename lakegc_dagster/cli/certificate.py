@@ -71,7 +71,7 @@ def certificate(
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
-    from spark_core.certificate import issue, seal_and_signature
+    from spark_core.certificate import content, issue, seal_and_signature
 
     if prefix == "":
         raise click.UsageError("--path needs a prefix; without --path the whole run is certified.")
@@ -89,7 +89,7 @@ def certificate(
     shown.print(f"\nfile     {target}, {signed}", markup=False, soft_wrap=True)
     shown.print(f"check    lakegc verify {target}", markup=False, soft_wrap=True)
     path = made.get("path")
-    is_gone = bool(made["gone"] and (path is None or path["gone"]))
+    is_gone = content.is_gone(made)
     said = None if path is None else str(path["statement"])
     tell(
         Certified(

@@ -43,8 +43,6 @@ PATH_LIMITS = (
     "another object is not part of this."
 )
 _AMOUNTS = ("in_quarantine", "in_other_quarantines", "restored", "looked_for", "found_again")
-# Characters of a value that a difference shows.
-_SHOWN = 200
 _MARK = ("kind", "index", "saved")
 
 
@@ -63,9 +61,7 @@ def content(verdict: str, deletion_report: str, asked: Mapping[str, Any]) -> dic
         VerdictError: If they are not of one run, the groups do not add up to the outcomes, or a
             field that is asked for is missing or has another form.
     """
-    of = Verdict.from_json(verdict.encode(), name="its verdict")
-    report = Manifest.from_json(deletion_report.encode(), name="its deletion report")
-    _require_one_run(of, report)
+    of, report = _of_one_run(verdict, deletion_report)
     outcomes = {name: list(amount) for name, amount in outcomes_of(report).items()}
     figures = _field(asked, "figures", _figures)
     after = _field(asked, "after_deletion", _after)
@@ -140,49 +136,15 @@ def is_gone(made: Mapping[str, Any]) -> bool:
     return bool(made["gone"]) and (path is None or bool(path["gone"]))
 
 
-def differences(stated: Any, found: Any, gives: str) -> list[str]:
-    """Compare a certificate with what it should say, value by value and type by type.
-
-    Args:
-        stated: The certificate, without seal and signature.
-        found: What `content` puts together.
-        gives: Who says what was found, with a verb.
-
-    Returns:
-        A sentence for each value that differs, is missing, or is there without need.
-    """
-    return list(_differences(stated, found, gives, ""))
-
-
-def _differences(stated: Any, found: Any, gives: str, at: str) -> Iterator[str]:
-    if isinstance(stated, dict) and isinstance(found, dict):
-        for name in sorted(stated.keys() | found.keys()):
-            inner = f"{at}.{name}" if at else name
-            if name not in found:
-                yield f"{inner}: the certificate says {_short(stated[name])}, {gives} no such field"
-            elif name not in stated:
-                yield f"{inner}: the certificate lacks it, {gives} {_short(found[name])}"
-            else:
-                yield from _differences(stated[name], found[name], gives, inner)
-    elif isinstance(stated, list) and isinstance(found, list) and len(stated) == len(found):
-        for number, (one, other) in enumerate(zip(stated, found, strict=True)):
-            yield from _differences(one, other, gives, f"{at}[{number}]")
-    # As text, since 1, 1.0 and true are equal in Python.
-    elif json.dumps(stated, sort_keys=True) != json.dumps(found, sort_keys=True):
-        yield f"{at}: the certificate says {_short(stated)}, {gives} {_short(found)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _require_one_run(of: Verdict, report: Manifest) -> None:
+def _of_one_run(verdict: str, deletion_report: str) -> tuple[Verdict, Manifest]:
+    of = Verdict.from_json(verdict.encode(), name="its verdict")
+    report = Manifest.from_json(deletion_report.encode(), name="its deletion report")
     if (report.repository, report.run, report.instance) != (of.repository, of.run, of.instance):
         raise VerdictError("its deletion report is of another run or repository than its verdict")
     marked = of.tables[tables.EXPIRED_ADDRESSES.name]["manifest"]
     if report.parents != {tables.EXPIRED_ADDRESSES.name: marked}:
         raise VerdictError("its deletion report was not made from the mark that its verdict names")
+    return of, report
 
 
 def _field(asked: Mapping[str, Any], name: str, read: Callable[[Any], Value]) -> Value:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import __version__, lakegc_keys
-from spark_core.certificate import content
+from spark_core.certificate import comparison, content
 from spark_core.certificate.under_prefix import Once, UnderPrefix, under_prefix
 from spark_core.checks import confirming, verdict
 from spark_core.errors import ChainError
@@ -126,7 +126,7 @@ def differences(run: Run, document: Mapping[str, Any]) -> list[str]:
         # There may be more commits now, and never fewer.
         asked["path"]["commits_read"] = min(path["commits_read"], of["commits_read"])
     made = content.content(found.verdict, found.deletion_report, asked)
-    return content.differences(document, made, "the store now gives")
+    return comparison.differences(document, made, "the store now gives")
 
 
 def _unproven(of: Mapping[str, Any], at: str) -> dict[str, Any]:

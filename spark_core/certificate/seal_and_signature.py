@@ -28,7 +28,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from spark_core.certificate.content import content, differences
+from spark_core.certificate.comparison import differences
+from spark_core.certificate.content import content
 from spark_core.errors import LakegcError, SettingsError, VerdictError
 from spark_core.json_and_toml import read_json
 from spark_core.plain_text import visible
