@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from lakegc_dagster import headlines
+from lakegc_dagster.headlines import of_tables
 from lakegc_dagster.metadata import above, counters_metadata
 from spark_core.plain_text import Price
 from spark_core.records import tables
@@ -275,4 +276,4 @@ def test_the_ranges_that_an_optimized_run_took_from_the_index_are_counted():
 
 
 def test_every_table_has_a_headline():
-    assert set(headlines._BY_TABLE) == {spec.name for spec in tables.ALL_TABLES}
+    assert set(of_tables._BY_TABLE) == {spec.name for spec in tables.ALL_TABLES}
