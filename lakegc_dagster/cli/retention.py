@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,22 +22,13 @@ from lakegc_dagster.cli.removal import (
     retention_restore,
     show_removed,
 )
+from lakegc_dagster.cli.shown_policy import rules_in_words, show_found, show_policy
 from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
     from spark_core.references.policies.document import Policy
-    from spark_core.references.policies.lifecycle import Lifecycle
     from spark_core.references.policies.versions import Version
-    from spark_core.run import Run
-
-_EFFECTS = {
-    "expire": "effect expire: an object goes from the store; its entries stay, and reading them "
-    "answers 410 Gone.",
-    "remove": "effect remove: entries are removed by a commit on the branch (`lakegc retention "
-    "remove`), which can be undone; the objects are for the garbage collection.",
-}
-
 
 _repository = click.argument("repository", type=RepositoryType())
 _file = click.option(
@@ -101,7 +91,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
         run = open_now(config, stack, repository)
         version = versions.put(run, policy, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
-        _show(repository, version, policy)
+        show_policy(repository, version, policy)
         absent = _absent_branches(policy, {b.id for b in run.server.branches(repository)})
         if absent:
             from lakegc_dagster import console
@@ -143,7 +133,7 @@ def retention_get(config: Path | None, repository: str, *, as_json: bool) -> int
         elif as_json:
             click.echo(policy.to_json(), nl=False)
         else:
-            _show(repository, version, policy)
+            show_policy(repository, version, policy)
     return 0
 
 
@@ -200,7 +190,7 @@ def retention_history(config: Path | None, repository: str, *, as_json: bool) ->
                 str(version.number),
                 version.policy_digest[:12] or "-",
                 f"{version.since:%Y-%m-%d %H:%M} {version.who}",
-                "ended" if policy is None else "; ".join(_words(policy)),
+                "ended" if policy is None else "; ".join(rules_in_words(policy)),
             )
             for version in found
             for policy in [version.policy]
@@ -244,121 +234,11 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         run = None
         if not all(rule.removes for rule in policy.rules):
             run = open_chosen(settings, repository, key)
-            _show_found(run, policy, what_if.what_if(run, policy).facts(), names="would name")
+            show_found(run, policy, what_if.what_if(run, policy).facts(), names="would name")
         named = removal.look_at(run or open_now(config, stack, repository), policy)
         if named:
             show_removed(named, f"Would be removed from {repository} by commits")
     return 0
-
-
-def show_named(run: Run) -> None:
-    """Show what the policy named in a run; nothing where it did not look at one."""
-    from spark_core.errors import ChainError
-    from spark_core.records import tables
-    from spark_core.references.policies import versions
-
-    try:
-        facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
-    except ChainError:
-        _show_unread(run)
-        return
-    policy = versions.history(run.store)[facts["policy_version"] - 1].policy
-    if policy is not None:
-        from lakegc_dagster import console
-
-        console.console().print()
-        _show_found(run, policy, facts, names="names")
-
-
-def _show_unread(run: Run) -> None:
-    """Say why a run looked at no policy, if there is one that cannot be read."""
-    from lakegc_dagster import console
-    from spark_core.references.policies import versions
-    from spark_core.references.policies.expirations import UNREADABLE
-
-    if run.options.policies == "off":
-        return
-    try:
-        versions.newest(run)
-    except UNREADABLE as unknown:
-        console.console().print(
-            f"\nThe retention policy names nothing, because it cannot be read: {unknown}",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
-        )
-
-
-def _by_rule(policy: Policy, facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return what each rule names on each branch, as rows of a table."""
-    from spark_core.plain_text import bytes_text
-
-    branches: dict[int, list[list[Any]]] = {}
-    for number, *row in facts["by_branch"]:
-        branches.setdefault(number, []).append(row)
-    return [
-        (
-            f"{number}: {policy.rules[number - 1].prefix or '(everywhere)'}",
-            branch or "(undecided)",
-            f"{objects:,}",
-            bytes_text(size),
-        )
-        for number, rule in enumerate(policy.rules, start=1)
-        if not rule.removes
-        for branch, objects, size in branches.get(number, [["-", 0, 0]])
-    ]
-
-
-def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str) -> None:
-    from lakegc_dagster import console
-    from spark_core.plain_text import bytes_text, visible
-
-    shown = console.console()
-    title = f"Retention policy of {run.repository.id}, run {run.key}"
-    shown.print(
-        console.table(title, ("rule", "branch", "objects", "bytes"), _by_rule(policy, facts))
-    )
-    for words, named in (("largest", facts["largest"]), ("newest", facts["newest"])):
-        for number in sorted(named, key=int):
-            rows = []
-            for row in named[number]:
-                size, date = (row[0], row[4]) if words == "largest" else (row[4], row[0])
-                where = visible(f"{row[2] or '(undecided)'}/{row[3]}")
-                rows.append((where, date[:16].replace("T", " "), bytes_text(size), row[1]))
-            columns = ("branch/path", "written (UTC)", "bytes", "address")
-            shown.print(console.table(f"Rule {number}, the {words}", columns, rows))
-    objects = facts["policy_objects"]
-    shown.print(
-        f"The policy {names} {objects:,} object{'' if objects == 1 else 's'} "
-        f"({bytes_text(facts['policy_bytes'])}); {facts['names_placed']:,} names were placed on a "
-        f"branch, {facts['names_undecided']:,} are undecided, which only a rule without a prefix "
-        f"takes. {_what_goes(facts)}",
-        markup=False,
-        soft_wrap=True,
-    )
-    if facts["unread"]:
-        shown.print(
-            f"Tables of {facts['unread']:,} commits cannot be read, for instance of commit "
-            f"{facts['unread_commits'][0][:12]}: until they can, rules with a prefix take nothing.",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
-        )
-
-
-def _what_goes(facts: Mapping[str, Any]) -> str:
-    """Say which rules' objects a sweep takes, and what lets the others go."""
-    waits, above = facts.get("waits"), facts.get("above_share", ())
-    if waits:
-        return f"None of this goes: {waits}."
-    if not facts.get("takes_rules"):
-        return "This answer lets nothing go."
-    share = (
-        f" Rule {', '.join(map(str, above))} names more than `max_policy_share` and waits."
-        if above
-        else ""
-    )
-    return f"What a sweep takes of it stands in the report, with its rule.{share}"
 
 
 @retention.command("schema")
@@ -374,65 +254,6 @@ def retention_schema() -> None:
     click.echo(schema_text(), nl=False)
 
 
-def _show(repository: str, version: Version, policy: Policy) -> None:
-    from lakegc_dagster import console
-
-    shown = console.console()
-    rows = [
-        (
-            str(number),
-            rule.prefix or "(everywhere)",
-            "enabled" if rule.is_enabled else "disabled",
-            rule.effect or "expire",
-            "; ".join(f"{action} after {period}" for action, period in rule.periods.items()),
-        )
-        for number, rule in enumerate(policy.rules, start=1)
-    ]
-    columns = ("rule", "prefix", "status", "effect", "what")
-    if rows:
-        shown.print(console.table(f"Retention policy of {repository}", columns, rows))
-    if policy.branch_lifecycle is not None:
-        _show_lifecycle(repository, policy.branch_lifecycle)
-    if policy.branch_order:
-        shown.print(f"branch order  {', '.join(policy.branch_order)}", markup=False)
-    shown.print(
-        f"version {version.number}, set by {version.who} at {version.since:%Y-%m-%d %H:%M} UTC, "
-        f"digest {version.policy_digest}",
-        markup=False,
-        soft_wrap=True,
-    )
-    for effect, words in _EFFECTS.items():
-        if any((rule.effect or "expire") == effect for rule in policy.rules):
-            shown.print(words, markup=False, soft_wrap=True)
-
-
-def _show_lifecycle(repository: str, lifecycle: Lifecycle) -> None:
-    from lakegc_dagster import console
-
-    shown = console.console()
-    rows = [
-        (
-            str(number),
-            ", ".join(policy.branches),
-            *(
-                "-" if days is None else f"{days:,}"
-                for days in (policy.max_inactivity_days, policy.max_age_days)
-            ),
-        )
-        for number, policy in enumerate(lifecycle.policies, start=1)
-    ]
-    columns = ("policy", "branches", "days without work", "days since it was made")
-    shown.print(console.table(f"Stale branches of {repository}", columns, rows))
-    kept = f"; never {', '.join(lifecycle.keep)}" if lifecycle.keep else ""
-    staged = "with" if lifecycle.delete_staged else "never with"
-    shown.print(
-        f"branches go {staged} staged entries, and can be made again for {lifecycle.undo_days:,} "
-        f"days{kept}. `lakegc retention branches mark {repository}` shows which.",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
 def _facts(version: Version) -> dict[str, Any]:
     policy = version.policy
     return {
@@ -442,17 +263,6 @@ def _facts(version: Version) -> dict[str, Any]:
         "since": version.since.isoformat(),
         "policy": None if policy is None else read_json(policy.to_json()),
     }
-
-
-def _words(policy: Policy) -> list[str]:
-    section = policy.branch_lifecycle
-    count = 0 if section is None else len(section.policies)
-    return [
-        rule.words(number, action).removeprefix("policy ")
-        + ("" if rule.is_enabled else " (disabled)")
-        for number, rule in enumerate(policy.rules, start=1)
-        for action in rule.periods
-    ] + ([f"{count:,} for stale branches"] if count else [])
 
 
 def _absent_branches(policy: Policy, there: set[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakegc_dagster.cli.retention import show_named
+from lakegc_dagster.cli.shown_policy import show_named
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
 from spark_core.plain_text import Price, money_text

@@ -1,0 +1,259 @@
+"""The commands that collect: `mark`, `run`, `expire` and `sweep`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakegc_dagster.cli.common import (
+    RepositoryType,
+    RunKeyType,
+    command_body,
+    take_over_option,
+)
+from lakegc_dagster.cli.launching import launch_each
+from spark_core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lakegc_dagster.job_names import JobName
+    from spark_core.model import RunKey
+    from spark_core.settings import Settings
+
+_repositories = click.argument(
+    "repositories", metavar="[REPOSITORY]...", nargs=-1, type=RepositoryType()
+)
+_repository = click.argument("repository", type=RepositoryType())
+_key = click.option(
+    "--run",
+    "key",
+    type=RunKeyType(),
+    metavar="KEY",
+    help="Instant that names the run, like 2026-11-20T02-00-00Z; default: now.",
+)
+
+
+_json = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object; the rest goes to standard error.",
+)
+
+_yes = click.option(
+    "--yes",
+    is_flag=True,
+    help="Let a first sweep delete at once what could not come back, if the settings do not say "
+    "`quarantine`.",
+)
+
+_launching = partial(
+    command_body,
+    verbose="Show every step of several repositories, one after the other, and Spark's own lines.",
+)
+
+_full = click.option(
+    "--full", is_flag=True, help="Read everything, although the settings allow an optimized run."
+)
+
+_reference_mark = click.option(
+    "--reference-mark",
+    metavar="MARK_ID",
+    help="Verify this mark of lakeFS's own job: mark again; only what both name may go.",
+)
+
+
+@click.command()
+@_repositories
+@_key
+@_full
+@take_over_option
+@_yes
+@_json
+@_launching
+def run(
+    config: Path | None,
+    repositories: Sequence[str],
+    key: RunKey | None,
+    take_over: RunKey | None,
+    *,
+    full: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Mark repositories, and sweep those whose mode is `sweep`.
+
+    Without names: every repository of the settings, all under one run key, as the nightly schedule
+    does. Several are worked on side by side, and each is one line. The command goes on after a
+    repository that is refused or fails: the exit code is 3 if any was refused, else 1 if any
+    failed.
+
+    \b
+    Examples:
+      lakegc run
+      lakegc run my-repo other-repo
+      lakegc run my-repo --run 2026-11-20T02-00-00Z
+      lakegc run my-repo --full
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+
+    def job(settings: Settings, repository_id: str) -> JobName:
+        return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
+
+    return launch_each(
+        config, repositories, key, job, take_over=take_over, full=full, as_json=as_json, yes=yes
+    )
+
+
+@click.command()
+@_repositories
+@_key
+@_yes
+@_json
+@_launching
+def expire(
+    config: Path | None,
+    repositories: Sequence[str],
+    key: RunKey | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Mark what retention policies name, and sweep only that if the mode is `sweep`.
+
+    What nothing reaches stays for `lakegc run`. The settings of each repository must say `policies
+    = "mark"` or `policies = "sweep"`. A sweep takes nothing before somebody has confirmed the
+    document (`policy_is_confirmed`).
+
+    \b
+    Examples:
+      lakegc expire my-repo
+      lakegc expire my-repo --run 2026-11-20T02-00-00Z
+    """  # noqa: D301 - as above
+
+    def job(settings: Settings, repository_id: str) -> JobName:
+        own = settings.repository(repository_id)
+        if own.policies == "off":
+            raise SettingsError(
+                f'the settings of {repository_id} say `policies = "off"`',
+                'Set `policies = "mark"` to see what its retention policy names.',
+            )
+        sweeps = own.mode == "sweep" and own.policies == "sweep"
+        return "mark_and_sweep" if sweeps else "mark"
+
+    return launch_each(
+        config, repositories, key, job, changed={"collects": "policies"}, as_json=as_json, yes=yes
+    )
+
+
+@click.command()
+@_repositories
+@_key
+@_full
+@_reference_mark
+@_json
+@_launching
+def mark(
+    config: Path | None,
+    repositories: Sequence[str],
+    key: RunKey | None,
+    reference_mark: str | None,
+    *,
+    full: bool,
+    as_json: bool,
+) -> int:
+    """Find the objects that may go and say why; deletes nothing, whatever the mode.
+
+    Without names: every repository of the settings. The tables and the report
+    are stored under _lakefs/retention/gc/ of each repository.
+
+    A mark takes what never changes from the index that the last one saved (setting `optimized`).
+    The first mark, each `full_every`-th and any that is in doubt read everything, and say why.
+
+    \b
+    Examples:
+      lakegc mark my-repo
+      lakegc mark --config /etc/lakegc.toml
+      lakegc mark my-repo --full
+      lakegc mark my-repo --reference-mark ft6s0e1ksdufuaulm34g
+    """  # noqa: D301 - as above
+    if reference_mark is not None and len(repositories) != 1:
+        raise SettingsError("--reference-mark is the mark of one repository", "Name that one.")
+    return launch_each(
+        config,
+        repositories,
+        key,
+        lambda _settings, _repository_id: "mark",
+        reference_mark=reference_mark,
+        full=full,
+        as_json=as_json,
+    )
+
+
+@click.command()
+@_repository
+@click.option(
+    "--run",
+    "key",
+    type=RunKeyType(),
+    metavar="KEY",
+    help="Run key of the mark; with --reference-mark, the run key of the new mark (default: now).",
+)
+@_reference_mark
+@take_over_option
+@_yes
+@_json
+@command_body
+def sweep(
+    config: Path | None,
+    repository: str,
+    key: RunKey | None,
+    reference_mark: str | None,
+    take_over: RunKey | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Delete the objects of an earlier mark, if its verdict allows it and the mode is `sweep`.
+
+    `lakegc report` shows the run keys of a repository's marks.
+
+    A mark of lakeFS's own job is verified first: the repository is marked again, and only objects
+    that both marks name are deleted. The rest of the job's mark is kept, and reported with its
+    reason.
+
+    \b
+    Examples:
+      lakegc sweep my-repo --run 2026-11-20T02-00-00Z
+      lakegc sweep my-repo --reference-mark ft6s0e1ksdufuaulm34g
+      lakegc sweep my-repo --run 2026-11-20T02-00-00Z --take-over 2026-11-19T02-00-00Z
+    """  # noqa: D301 - as above
+    if reference_mark is not None:
+        return launch_each(
+            config,
+            [repository],
+            key,
+            lambda _settings, _repository_id: "mark_and_sweep",
+            reference_mark=reference_mark,
+            take_over=take_over,
+            as_json=as_json,
+            yes=yes,
+        )
+    if key is None:
+        raise SettingsError(
+            "no mark to sweep was named",
+            "Name its run key with --run (`lakegc report` shows "
+            "them), or a mark of lakeFS's own job with --reference-mark.",
+        )
+    return launch_each(
+        config,
+        [repository],
+        key,
+        lambda _settings, _repository_id: "sweep",
+        take_over=take_over,
+        is_known=True,
+        as_json=as_json,
+        yes=yes,
+    )
