@@ -20,7 +20,7 @@ from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.populate import SparseWriter
-from lakegc_dagster.sandbox.state import RepositoryRecord, StagedChange
+from lakegc_dagster.sandbox.records import RepositoryRecord, StagedChange
 from spark_core.lakefs import ServerOptions
 
 # The base is so much older than the fixture, and the change a day younger than the base: each is

@@ -11,7 +11,8 @@ from pathlib import Path
 from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.errors import aborted, not_found, protected, read_only
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, State
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord
+from lakegc_dagster.sandbox.state import State
 from lakegc_dagster.sandbox.trees import Trees
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core.branches.stale.server_patterns import protects

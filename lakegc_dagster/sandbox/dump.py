@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakegc_dagster.sandbox.core import Core
-from lakegc_dagster.sandbox.state import RepositoryRecord
+from lakegc_dagster.sandbox.records import RepositoryRecord
 from lakegc_dagster.sandbox.tables import write_refs_dump
 from spark_core.model import Branch, Tag
 

@@ -24,7 +24,7 @@ from lakegc_dagster.sandbox.blockstore import RELATIVE
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
 from lakegc_dagster.sandbox.listing import uncommitted
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, Task
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord, Task
 from lakegc_dagster.sandbox.times import rfc3339, to_nanoseconds, to_seconds
 from spark_core.graveler import CommitRecord
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from lakegc_dagster.sandbox.core import Core
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.refs import Ref
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
 from spark_core.graveler import Entry, entry_identity
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import bad_request, conflict
 from lakegc_dagster.sandbox.listing import tree_differences, uncommitted
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.refs import make_commit, merge_base, resolve
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
 from spark_core.graveler import CommitRecord, Entry, entry_identity
 
 _STRATEGY_KEY = ".lakefs.merge.strategy"

@@ -14,8 +14,8 @@ from lakegc_dagster.sandbox.blockstore import FULL, RELATIVE, SCHEME
 from lakegc_dagster.sandbox.core import GRACE, Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
 from lakegc_dagster.sandbox.listing import staged_or_compacted
+from lakegc_dagster.sandbox.records import RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.refs import Ref, resolve
-from lakegc_dagster.sandbox.state import RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.times import from_seconds
 from lakegc_dagster.sandbox.xids import xid_seconds
 from spark_core.graveler import Entry, entry_identity

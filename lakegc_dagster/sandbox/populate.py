@@ -13,8 +13,8 @@ from lakegc_dagster.sandbox import gc, refs, repositories
 from lakegc_dagster.sandbox.blockstore import RELATIVE
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.objects import DEFAULT_CONTENT_TYPE
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.server import Sandbox
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.times import to_seconds
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core.graveler import CommitRecord, Entry
@@ -175,11 +175,7 @@ def populate(
         ages = [timedelta(days=days / commits) * (commits - n - 0.5) for n in range(commits)]
         batches = zip(ages, _batches(objects, commits, hot), strict=True)
         made = _commit_all(sandbox, repository, writer, now, batches)
-        for number in range(branches):
-            at = made[number * commits // branches]
-            core.state.put_branch(
-                repository.number, BranchRecord(f"branch-{number:05}", at.id, hidden=False)
-            )
+        _branch_along(core, repository, made, branches)
         with sandbox.clock.at(now - timedelta(days=2)):
             changes = _written(writer, [f"staged/{number:07}" for number in range(staged)])
             core.state.stage(repository.number, "main", changes)
@@ -246,6 +242,17 @@ def _commit_all(
             head = _commit(core, repository, head, _written(writer, paths), f"commit {number}")
         made.append(head)
     return made
+
+
+def _branch_along(
+    core: Core, repository: RepositoryRecord, made: Sequence[CommitRecord], branches: int
+) -> None:
+    """Make branches, spread evenly over commits."""
+    for number in range(branches):
+        at = made[number * len(made) // branches]
+        core.state.put_branch(
+            repository.number, BranchRecord(f"branch-{number:05}", at.id, hidden=False)
+        )
 
 
 def _written(writer: SparseWriter, paths: Sequence[str]) -> list[StagedChange]:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from lakegc_dagster.sandbox.core import COMMITTER, Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict, not_found
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord
 from spark_core.graveler import CommitRecord, Timestamp
 
 _BRANCH_ID = re.compile(r"\w[-\w]*")

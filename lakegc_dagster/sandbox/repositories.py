@@ -8,7 +8,7 @@ from http import HTTPStatus
 from lakegc_dagster.sandbox.blockstore import SCHEME
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict
-from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
+from lakegc_dagster.sandbox.records import BranchRecord, RepositoryRecord
 from lakegc_dagster.sandbox.trees import META_PREFIX
 from spark_core.graveler import CommitRecord, Timestamp
 

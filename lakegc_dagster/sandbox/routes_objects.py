@@ -14,8 +14,8 @@ from starlette.responses import Response
 from lakegc_dagster.sandbox import listing, objects
 from lakegc_dagster.sandbox.blockstore import RELATIVE
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, no_data
+from lakegc_dagster.sandbox.records import RepositoryRecord
 from lakegc_dagster.sandbox.refs import resolve
-from lakegc_dagster.sandbox.state import RepositoryRecord
 from lakegc_dagster.sandbox.times import to_seconds
 from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content, page
 from spark_core.graveler import Entry

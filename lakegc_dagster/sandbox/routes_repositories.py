@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from lakegc_dagster.sandbox import dump, gc, repositories
-from lakegc_dagster.sandbox.state import RepositoryRecord
+from lakegc_dagster.sandbox.records import RepositoryRecord
 from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content, page
 
 

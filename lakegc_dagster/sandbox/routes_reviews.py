@@ -11,7 +11,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
-from lakegc_dagster.sandbox.state import PullRecord
+from lakegc_dagster.sandbox.records import PullRecord
 from lakegc_dagster.sandbox.times import rfc3339
 from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content, page
 

@@ -7,12 +7,24 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
-from lakegc_dagster.sandbox.times import from_nanoseconds, to_nanoseconds
-from spark_core.graveler import CommitRecord, Entry, Timestamp
+from lakegc_dagster.sandbox.records import (
+    BranchRecord,
+    PullRecord,
+    RepositoryRecord,
+    StagedChange,
+    Task,
+)
+from lakegc_dagster.sandbox.rows import (
+    branch_of,
+    commit_of,
+    commit_row,
+    repository_of,
+    staged_of,
+    staged_row,
+)
+from spark_core.graveler import CommitRecord
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS repositories (
@@ -38,77 +50,6 @@ CREATE TABLE IF NOT EXISTS pulls (
     repository INTEGER, id TEXT, title TEXT, source TEXT, destination TEXT, status TEXT,
     created TEXT, PRIMARY KEY (repository, id)) WITHOUT ROWID;
 """
-
-
-@dataclass(frozen=True)
-class RepositoryRecord:
-    """A repository.
-
-    Attributes:
-        number: Distinguishes two repositories that had the same name.
-        creation_date: Unix seconds.
-    """
-
-    number: int
-    id: str
-    storage_namespace: str
-    default_branch: str
-    creation_date: int
-    read_only: bool
-
-
-@dataclass(frozen=True)
-class BranchRecord:
-    """A branch and its head.
-
-    Attributes:
-        compacted: Metarange of the head with the staged changes that were compacted; empty if none
-            were. No commit names it.
-    """
-
-    id: str
-    commit_id: str
-    hidden: bool
-    compacted: str = ""
-
-
-@dataclass(frozen=True)
-class StagedChange:
-    """A staged change of one path; `entry` is None for a deletion."""
-
-    path: bytes
-    entry: Entry | None
-
-
-@dataclass(frozen=True)
-class PullRecord:
-    """A pull request.
-
-    Attributes:
-        status: `open` or `closed`.
-        created: As the API shows it.
-    """
-
-    id: str
-    title: str
-    source: str
-    destination: str
-    status: str
-    created: str
-
-
-@dataclass(frozen=True)
-class Task:
-    """An asynchronous task; the sandbox does the work when it is submitted.
-
-    Attributes:
-        body: Fields of the finished task's answer besides its id and time.
-    """
-
-    id: str
-    kind: str
-    update_time: str
-    body: dict[str, object]
 
 
 class State:
@@ -183,11 +124,11 @@ class State:
     def repository(self, repository_id: str) -> RepositoryRecord | None:
         """Return a repository, None when there is none."""
         rows = self._rows("SELECT * FROM repositories WHERE id = ?", repository_id)
-        return _repository(rows[0]) if rows else None
+        return repository_of(rows[0]) if rows else None
 
     def repositories(self) -> list[RepositoryRecord]:
         """Return all repositories by name."""
-        return [_repository(row) for row in self._rows("SELECT * FROM repositories ORDER BY id")]
+        return [repository_of(row) for row in self._rows("SELECT * FROM repositories ORDER BY id")]
 
     def delete_repository(self, number: int) -> None:
         """Delete a repository with all its rows; files stay."""
@@ -205,12 +146,12 @@ class State:
             repository,
             branch_id,
         )
-        return _branch(rows[0]) if rows else None
+        return branch_of(rows[0]) if rows else None
 
     def branches(self, repository: int) -> list[BranchRecord]:
         """Return all branches by name, hidden ones too."""
         return [
-            _branch(row)
+            branch_of(row)
             for row in self._rows(
                 "SELECT id, commit_id, hidden, compacted FROM branches"
                 " WHERE repository = ? ORDER BY id",
@@ -270,12 +211,12 @@ class State:
         rows = self._rows(
             "SELECT * FROM commits WHERE repository = ? AND id = ?", repository, commit_id
         )
-        return _commit(rows[0]) if rows else None
+        return commit_of(rows[0]) if rows else None
 
     def commits(self, repository: int) -> dict[str, CommitRecord]:
         """Return every commit of a repository by id, in the order of the ids."""
         records = (
-            _commit(row)
+            commit_of(row)
             for row in self._rows(
                 "SELECT * FROM commits WHERE repository = ? ORDER BY id", repository
             )
@@ -299,22 +240,7 @@ class State:
         with self.transaction():
             self._connection.executemany(
                 "INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        repository,
-                        record.id,
-                        record.committer,
-                        record.message,
-                        record.creation_date.seconds,
-                        record.creation_date.nanos,
-                        record.metarange_id,
-                        json.dumps(dict(record.metadata), sort_keys=True),
-                        json.dumps(list(record.parents)),
-                        record.version,
-                        record.generation,
-                    )
-                    for record in records
-                ],
+                [commit_row(repository, record) for record in records],
             )
 
     # staged changes
@@ -324,7 +250,7 @@ class State:
         with self.transaction():
             self._connection.executemany(
                 "INSERT OR REPLACE INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [_staged_row(repository, branch_id, change) for change in changes],
+                [staged_row(repository, branch_id, change) for change in changes],
             )
 
     def staged(self, repository: int, branch_id: str, path: bytes) -> StagedChange | None:
@@ -335,12 +261,12 @@ class State:
             branch_id,
             path,
         )
-        return _staged(rows[0]) if rows else None
+        return staged_of(rows[0]) if rows else None
 
     def staged_from(self, repository: int, branch_id: str, path: bytes = b"") -> list[StagedChange]:
         """Return a branch's staged changes at or after a path, in the order of their bytes."""
         return [
-            _staged(row)
+            staged_of(row)
             for row in self._rows(
                 "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path >= ?"
                 " ORDER BY path",
@@ -404,102 +330,3 @@ class State:
             return None
         identifier, kind_, update_time, body = (str(value) for value in rows[0])
         return Task(identifier, kind_, update_time, json.loads(body))
-
-
-def _integer(value: object) -> int:
-    return cast("int", value)
-
-
-def _repository(row: tuple[object, ...]) -> RepositoryRecord:
-    number, identifier, namespace, branch, created, read_only = row
-    return RepositoryRecord(
-        _integer(number),
-        str(identifier),
-        str(namespace),
-        str(branch),
-        _integer(created),
-        bool(read_only),
-    )
-
-
-def _branch(row: tuple[object, ...]) -> BranchRecord:
-    return BranchRecord(str(row[0]), str(row[1]), bool(row[2]), str(row[3]))
-
-
-def _commit(row: tuple[object, ...]) -> CommitRecord:
-    (
-        _,
-        identifier,
-        committer,
-        message,
-        seconds,
-        nanos,
-        metarange_id,
-        metadata,
-        parents,
-        version,
-        generation,
-    ) = row
-    return CommitRecord(
-        id=str(identifier),
-        committer=str(committer),
-        message=str(message),
-        creation_date=Timestamp(_integer(seconds), _integer(nanos)),
-        metarange_id=str(metarange_id),
-        metadata=json.loads(str(metadata)),
-        parents=tuple(json.loads(str(parents))),
-        version=_integer(version),
-        generation=_integer(generation),
-    )
-
-
-def _staged_row(repository: int, branch_id: str, change: StagedChange) -> tuple[object, ...]:
-    entry = change.entry
-    if entry is None:
-        return (repository, branch_id, change.path, 1, "", 0, 0, "", 0, "", "{}")
-    return (
-        repository,
-        branch_id,
-        change.path,
-        0,
-        entry.address,
-        entry.address_type,
-        entry.size_bytes,
-        entry.checksum,
-        to_nanoseconds(entry.last_modified) + entry.last_modified_nanos,
-        entry.content_type,
-        json.dumps(dict(entry.metadata), sort_keys=True),
-    )
-
-
-def _staged(row: tuple[object, ...]) -> StagedChange:
-    (
-        _,
-        _,
-        path,
-        tombstone,
-        address,
-        address_type,
-        size,
-        checksum,
-        modified,
-        content_type,
-        metadata,
-    ) = row
-    path = cast("bytes", path)
-    if tombstone:
-        return StagedChange(path, None)
-    return StagedChange(
-        path,
-        Entry(
-            path=path,
-            address=str(address),
-            address_type=_integer(address_type),
-            size_bytes=_integer(size),
-            checksum=str(checksum),
-            last_modified=from_nanoseconds(_integer(modified)),
-            last_modified_nanos=_integer(modified) % 1000,
-            content_type=str(content_type),
-            metadata=json.loads(str(metadata)),
-        ),
-    )

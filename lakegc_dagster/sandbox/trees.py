@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.errors import no_data
-from lakegc_dagster.sandbox.state import StagedChange
+from lakegc_dagster.sandbox.records import StagedChange
 from lakegc_dagster.sandbox.tables import TableFile, write_metarange, write_tables
 from spark_core.graveler import Entry, decode_entry, entry_identity, read_metarange, read_records
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from lakegc_dagster.sandbox.accounts import Accounts, User
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request
-from lakegc_dagster.sandbox.state import RepositoryRecord
+from lakegc_dagster.sandbox.records import RepositoryRecord
 
 API = "/api/v1"
 DEFAULT_AMOUNT = 100

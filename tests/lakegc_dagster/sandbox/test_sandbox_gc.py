@@ -18,7 +18,7 @@ from lakefs_sdk.exceptions import (
 from pydantic.v1 import ValidationError
 
 from lakegc_dagster.sandbox import gc, objects, refs
-from lakegc_dagster.sandbox.state import BranchRecord
+from lakegc_dagster.sandbox.records import BranchRecord
 from spark_core.graveler import CommitRecord, Timestamp, read_refs
 from tests.support.golden import DATA
 

@@ -18,7 +18,7 @@ from lakefs_sdk.exceptions import (
 from lakegc_dagster.sandbox import merge, repositories
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError
-from lakegc_dagster.sandbox.state import StagedChange
+from lakegc_dagster.sandbox.records import StagedChange
 from lakegc_dagster.sandbox.times import from_seconds
 from spark_core.graveler import Entry
 from tests.support.examples import examples

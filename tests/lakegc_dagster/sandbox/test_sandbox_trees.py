@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.listing import differences
-from lakegc_dagster.sandbox.state import StagedChange
+from lakegc_dagster.sandbox.records import StagedChange
 from lakegc_dagster.sandbox.tables import write_metarange
 from lakegc_dagster.sandbox.times import from_seconds
 from lakegc_dagster.sandbox.trees import Trees

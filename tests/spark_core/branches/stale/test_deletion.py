@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.sandbox import objects, refs
-from lakegc_dagster.sandbox.state import BranchRecord
+from lakegc_dagster.sandbox.records import BranchRecord
 from spark_core import holds, lakegc_keys
 from spark_core.branches.stale import deletion, marked, undo, undo_holds
 from spark_core.branches.stale.branch_writes import BranchWrites

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import refs
-from lakegc_dagster.sandbox.state import BranchRecord, PullRecord
+from lakegc_dagster.sandbox.records import BranchRecord, PullRecord
 from spark_core import holds
 from spark_core.branches.stale import marked, staged
 from spark_core.clocks import ClockReading
