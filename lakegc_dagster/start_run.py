@@ -99,6 +99,12 @@ def build_start_run(
     def start_run() -> None:
         check_request()
 
+    return [start_run], [_requested_runs(jobs, names, step)]
+
+
+def _requested_runs(jobs: Mapping[str, Any], names: Names, step: str | None) -> dg.SensorDefinition:
+    """Make the sensor that makes what was asked for."""
+
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS,
         name=names.named(REQUESTED_RUNS),
@@ -122,7 +128,7 @@ def build_start_run(
             tags=WantedRun(repository_id, key).tags,
         )
 
-    return [start_run], [requested_runs]
+    return requested_runs
 
 
 def ask(

@@ -53,13 +53,17 @@ def build_repositories(
         worked = work_metadata(placement.work_so_far().since(before))
         return dg.MaterializeResult(metadata={**of_repositories(found), **worked})
 
+    return [repositories], [_hourly(settings, names)]
+
+
+def _hourly(settings: Settings, names: Names) -> dg.ScheduleDefinition:
     job = dg.define_asset_job(
         names.named("overview"),
         selection=dg.AssetSelection.assets(names.key(NAME)),
         description="Read how each repository stands; starts no Spark and deletes nothing.",
         executor_def=dg.in_process_executor,
     )
-    schedule = dg.ScheduleDefinition(
+    return dg.ScheduleDefinition(
         name=names.named("hourly_overview"),
         job=job,
         cron_schedule="50 * * * *",
@@ -68,4 +72,3 @@ def build_repositories(
         else dg.DefaultScheduleStatus.STOPPED,
         description="Every hour, how each repository of the settings stands.",
     )
-    return [repositories], [schedule]

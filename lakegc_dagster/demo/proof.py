@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -98,25 +99,7 @@ def prove(story: Story, reader: ApiReader, store: ObjectStore) -> Proof:
         failures.extend(text for text in found if text is not None)
         return found.count(None)
 
-    def still_there(file: StoryFile) -> str | None:
-        return (
-            f"{file.address} is still in the store; it was to go: {file.reason}"
-            if file.address in listed
-            else None
-        )
-
-    def not_there(file: StoryFile) -> str | None:
-        if file.address not in listed:
-            return (
-                f"{file.address} ({file.path}) is not in the store; it was to be kept: "
-                f"{file.reason}"
-            )
-        return (
-            None
-            if store.read(file.address) == file.data
-            else f"{file.address} is not as it was written"
-        )
-
+    still_there, not_there = partial(_still_there, listed), partial(_not_there, store, listed)
     at_a_path = [file for file in story.files if file.ref is not None]
     pathless = [file for file in story.files if file.ref is None]
     proof = Proof(
@@ -138,6 +121,20 @@ def prove(story: Story, reader: ApiReader, store: ObjectStore) -> Proof:
         f"{address} is in the store, and nobody put it there" for address in sorted(listed - known)
     ]
     return replace(proof, failures=tuple(failures))
+
+
+def _still_there(listed: AbstractSet[str], file: StoryFile) -> str | None:
+    if file.address in listed:
+        return f"{file.address} is still in the store; it was to go: {file.reason}"
+    return None
+
+
+def _not_there(store: ObjectStore, listed: AbstractSet[str], file: StoryFile) -> str | None:
+    if file.address not in listed:
+        return f"{file.address} ({file.path}) is not in the store; it was to be kept: {file.reason}"
+    if store.read(file.address) != file.data:
+        return f"{file.address} is not as it was written"
+    return None
 
 
 def _not_gone(reader: ApiReader, file: StoryFile) -> str | None:

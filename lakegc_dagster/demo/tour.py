@@ -51,6 +51,7 @@ _WIDE = 120
 # The digits that differ between the members of a numbered series.
 _NUMBER = re.compile(r"\d+$")
 
+_PROOF = "Proof: every object is asked for through the lakeFS API, and looked for in the store"
 
 StoryName = Literal["collection", "policies"]
 
@@ -99,32 +100,19 @@ def run_demo(
 
         _heading(shown, next(headings), "Sweep: delete it")
         with phase(SWEEP_STANDS):
-            swept = _run(shown, settings, "sweep", key)
-            _show_sweep(shown, marked, swept)
+            _show_sweep(shown, marked, _run(shown, settings, "sweep", key))
             if by_policy:
                 _heading(shown, next(headings), REMOVE)
                 show_removal(shown, settings)
                 _heading(shown, next(headings), CLEAR)
                 show_branches(shown, settings)
 
-            _heading(
-                shown,
-                next(headings),
-                "Proof: every object is asked for through the lakeFS API, and looked for in the "
-                "store",
-            )
+            _heading(shown, next(headings), _PROOF)
             proof = prove(told, ApiReader(settings.server_options(), REPOSITORY_ID), run.store)
             _show_proof(shown, proof)
             _, _, page = load_report(settings, REPOSITORY_ID, key)
     _show_next(shown, directory, run, page, number=next(headings), story=story)
-    seconds = time.monotonic() - began
-    verdict = (
-        "[green]The proof holds[/green]" if proof.holds else "[red]The proof does not hold[/red]"
-    )
-    shown.print(
-        f"\n{verdict}: {len(told.deleted)} of {len(told.files)} objects were to go, "
-        f"{len(told.kept)} to stay. {seconds:.0f} seconds in all."
-    )
+    _show_end(shown, told, proof, time.monotonic() - began)
     return 0 if proof.holds else 1
 
 
@@ -333,6 +321,16 @@ def _show_proof(shown: Console, proof: Proof) -> None:
     )
     for failure in proof.failures[:20]:
         shown.print(f"  [red]not so:[/red] {escape(failure)}", soft_wrap=True)
+
+
+def _show_end(shown: Console, told: Story, proof: Proof, seconds: float) -> None:
+    verdict = (
+        "[green]The proof holds[/green]" if proof.holds else "[red]The proof does not hold[/red]"
+    )
+    shown.print(
+        f"\n{verdict}: {len(told.deleted)} of {len(told.files)} objects were to go, "
+        f"{len(told.kept)} to stay. {seconds:.0f} seconds in all."
+    )
 
 
 def _show_next(

@@ -22,6 +22,7 @@ from lakegc_dagster.pool_limit import limit_pool
 from lakegc_dagster.private_doors import as_runs_of, share_log_handlers
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
+from lakegc_dagster.schedules import WantedRun
 from spark_core.checks import CheckResult
 from spark_core.errors import LakegcError, SameWorkError
 from spark_core.events import Event, OnEvent
@@ -205,29 +206,7 @@ def launch(
     before = placement.work_so_far()
     asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full}
     with open_instance(settings.dagster_home) as instance:
-        share_log_handlers(instance)
-        limit_pool(instance, POOL)
-        add_partitions(instance, [repository_id], [key])
-        origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)
-        result = definition.execute_in_process(
-            instance=instance,
-            partition_key=partition_key(repository_id, key),
-            tags={
-                **origin,
-                "lakegc/repository": repository_id,
-                "lakegc/run": str(key),
-                "lakegc/from": "command line",
-                "lakegc/by": who(),
-            },
-            raise_on_error=False,
-            resources=build_resources(wiring),
-            run_config={
-                "ops": ops_config(set(definition.graph.node_dict), asked),
-                # `on_event` shows what a person should see. Dagster's own lines are in its event
-                # log.
-                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-            },
-        )
+        result = _executed(instance, definition, wiring, WantedRun(repository_id, key), asked)
         if _was_interrupted(result.all_events):
             raise KeyboardInterrupt
         error = None if result.success else recorder.refusal(repository_id, key)
@@ -244,6 +223,32 @@ def launch(
         recorder.state,
         recorder.marked if job == "mark" else None,
         placement.work_so_far().since(before),
+    )
+
+
+def _executed(
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    wiring: Wiring,
+    run: WantedRun,
+    asked: Mapping[str, Any],
+) -> dg.ExecuteInProcessResult:
+    """Execute a job of one partition in this process."""
+    share_log_handlers(instance)
+    limit_pool(instance, POOL)
+    add_partitions(instance, [run.repository_id], [run.key])
+    origin = as_runs_of(instance, job.name, module=MODULE, location=CODE_LOCATION)
+    return job.execute_in_process(
+        instance=instance,
+        partition_key=partition_key(run.repository_id, run.key),
+        tags={**origin, **run.tags, "lakegc/from": "command line", "lakegc/by": who()},
+        raise_on_error=False,
+        resources=build_resources(wiring),
+        run_config={
+            "ops": ops_config(set(job.graph.node_dict), asked),
+            # `on_event` shows what a person should see. Dagster's own lines are in its event log.
+            "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+        },
     )
 
 

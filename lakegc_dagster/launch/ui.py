@@ -20,6 +20,13 @@ from spark_core.extras import require
 from spark_core.settings import FILE_VARIABLE, Settings
 
 _END_SECONDS = 20
+_ENDED_WELL = {
+    0,
+    -signal.SIGINT,
+    -signal.SIGTERM,
+    128 + signal.SIGINT,
+    128 + signal.SIGTERM,
+}
 _PAGES_VARIABLE = "LAKEGC__REPORT__BASE_URL"
 
 
@@ -67,13 +74,7 @@ def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
         if process is not None and process.poll() is None:
             process.terminate()
             process.wait(_END_SECONDS)
-    if not is_ended and code not in {
-        0,
-        -signal.SIGINT,
-        -signal.SIGTERM,
-        128 + signal.SIGINT,
-        128 + signal.SIGTERM,
-    }:
+    if not is_ended and code not in _ENDED_WELL:
         raise LakegcError(
             f"the UI ended with exit code {code}; its output is above. Runs in the store are "
             "untouched."

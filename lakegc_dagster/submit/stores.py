@@ -20,6 +20,21 @@ _GCS_FILES = (
     "fs.gs.auth.service.account.json.keyfile",
 )
 
+_S3_SECRETS = {
+    "access.key": "s3_access_key_id",
+    "secret.key": "s3_secret_access_key",
+    "session.token": "s3_session_token",
+}
+# What is read beside them.
+_S3_USED = {
+    "endpoint",
+    "endpoint.region",
+    "path.style.access",
+    "connection.ssl.enabled",
+    "aws.credentials.provider",
+    "assumed.role.arn",
+    "assumed.role.sts.endpoint",
+}
 _AWS_ITSELF = {"s3.amazonaws.com", "https://s3.amazonaws.com", "http://s3.amazonaws.com"}
 # The AWS chain does the work of these providers by itself, or the keys below say it.
 _PROVIDERS = (
@@ -122,17 +137,7 @@ def _read_s3(
     given = {
         key.removeprefix(_S3A): value.strip() for key, value in keys.items() if key.startswith(_S3A)
     }
-    read = {
-        "access.key": "s3_access_key_id",
-        "secret.key": "s3_secret_access_key",
-        "session.token": "s3_session_token",
-    }
-    secrets = {option: given[name] for name, option in read.items() if given.get(name)}
-    if ("s3_access_key_id" in secrets) != ("s3_secret_access_key" in secrets):
-        raise SettingsError(
-            "only one of fs.s3a.access.key and fs.s3a.secret.key is set",
-            "Set both, or neither to use the AWS chain (environment, profile, role).",
-        )
+    secrets = _s3_secrets(given)
     _read_providers(given.get("aws.credentials.provider", ""), notes)
     if (endpoint := given.get("endpoint", "")) and endpoint.lower().rstrip("/") not in _AWS_ITSELF:
         plain = given.get("connection.ssl.enabled", "").lower() == "false"
@@ -151,21 +156,21 @@ def _read_s3(
         )
     if (named := given.get("endpoint.region", "")) and "STORAGE__S3_REGION" not in settings:
         settings["STORAGE__S3_REGION"] = named, f"{_S3A}endpoint.region"
-    used = {
-        *read,
-        "endpoint",
-        "endpoint.region",
-        "path.style.access",
-        "connection.ssl.enabled",
-        "aws.credentials.provider",
-        "assumed.role.arn",
-        "assumed.role.sts.endpoint",
-    }
-    for name in sorted(given.keys() - used):
+    for name in sorted(given.keys() - _S3_SECRETS.keys() - _S3_USED):
         ignored[f"{_S3A}{name}"] = (
             "of one bucket; give it without bucket.NAME"
             if name.startswith("bucket.")
             else "of Hadoop's S3A, which lakegc does not use"
+        )
+    return secrets
+
+
+def _s3_secrets(given: Mapping[str, str]) -> dict[str, str]:
+    secrets = {option: given[name] for name, option in _S3_SECRETS.items() if given.get(name)}
+    if ("s3_access_key_id" in secrets) != ("s3_secret_access_key" in secrets):
+        raise SettingsError(
+            "only one of fs.s3a.access.key and fs.s3a.secret.key is set",
+            "Set both, or neither to use the AWS chain (environment, profile, role).",
         )
     return secrets
 
