@@ -35,7 +35,7 @@ from spark_core.references import earlier_dump
 from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.run.chain import Mark
 from spark_core.storage import StoreOptions
-from spark_core.upkeep import prune_own_tables, server_files
+from spark_core.upkeep import house_keeping, server_files
 
 NAME, DAY = "bench", timedelta(days=1)
 FIRST = datetime(2027, 1, 1, 2, tzinfo=UTC)
@@ -100,7 +100,7 @@ class Nights:
         before = self.tables()
         run = self._open(now)
         _mark(run)
-        house = prune_own_tables.after_run(run)
+        house = house_keeping.after_run(run)
         if house.problem is not None or house.pruned.not_now is not None:
             raise AssertionError(house.words)
         self.dumped |= self.tables() - before

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from spark_core import explain, judging, lakefs, repeats, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
-    from spark_core.upkeep import prune_own_tables as prune
+    from spark_core.upkeep import house_keeping
 
 __all__ = [
     "collect",
     "explain",
+    "house_keeping",
     "judging",
     "lakefs",
-    "prune",
     "repeats",
     "report",
     "sweep",
@@ -29,7 +29,7 @@ __all__ = [
 
 _ROOMS = {
     "collect": "spark_core.mark_and_sweep",
-    "prune": "spark_core.upkeep.prune_own_tables",
+    "house_keeping": "spark_core.upkeep.house_keeping",
     "verdict": "spark_core.checks.verdict",
 }
 

@@ -43,7 +43,7 @@ def house_keeping(
         )
     failed = failed_before(context)
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
-        house = engine.prune.after_run(run)
+        house = engine.house_keeping.after_run(run)
         left_open = engine.sweep.left_open(run.store, failed)
         keep = runs.longest_kept(run.options.keep_runs)
     runs.observer.kept_house(house)

@@ -57,7 +57,7 @@ from spark_core.settings.environment import open_environment, session_of
 from spark_core.spark import placement
 from spark_core.spark.session import default_master
 from spark_core.sweep import left_open
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 
 if TYPE_CHECKING:
     from spark_core.spark.session import Session
@@ -287,7 +287,7 @@ def _house(run: Run, asked: Asked, repeated: Told) -> Told:
     if asked.is_backfill or repeated:
         return {"repeated": repeats.AT_REST, "facts": {"pruned_runs": []}, "words": repeats.AT_REST}
     with phase(NOTHING_BY_HOUSE_KEEPING):
-        house = prune_own_tables.after_run(run)
+        house = house_keeping.after_run(run)
     left = left_open(run.store, map(RunKey.parse, asked.failed))
     return {"facts": _json(house.facts), "words": house.words, "left_open": [*map(str, left)]}
 

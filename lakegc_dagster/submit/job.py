@@ -32,7 +32,7 @@ from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
 from spark_core.spark import placement
 from spark_core.spark.java import check_java, running_java, submitted_properties
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 
 if TYPE_CHECKING:
     from spark_core.spark.session import Session
@@ -156,9 +156,7 @@ def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
             opened, steps, partial(_report, shown), marks=own_key is None, sweeps=job.sweep
         )
     shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
-    shown.print(
-        f"house    {prune_own_tables.after_run(opened).words}", markup=False, soft_wrap=True
-    )
+    shown.print(f"house    {house_keeping.after_run(opened).words}", markup=False, soft_wrap=True)
 
 
 def _environment(job: Job, spark: Callable[[], Session]) -> Environment:

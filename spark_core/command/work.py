@@ -138,7 +138,7 @@ def _collect(run: Run, *, marks: bool, sweeps: bool) -> None:
     from spark_core.report.past_runs import require_known
     from spark_core.spark import placement
     from spark_core.sweep import require_switched_on
-    from spark_core.upkeep import prune_own_tables
+    from spark_core.upkeep import house_keeping
 
     doing = " and ".join(word for word, on in (("mark", marks), ("sweep", sweeps)) if on)
     write(f"{doing} {run.repository.id}, run {run.key}")
@@ -150,7 +150,7 @@ def _collect(run: Run, *, marks: bool, sweeps: bool) -> None:
     before = placement.work_so_far()
     collect(run, EventLines(write), show_report, marks=marks, sweeps=sweeps)
     write(f"worked   {placement.work_so_far().since(before)}")
-    write(f"house    {prune_own_tables.after_run(run).words}\n")
+    write(f"house    {house_keeping.after_run(run).words}\n")
 
 
 def _settings(asked: Namespace) -> Settings:

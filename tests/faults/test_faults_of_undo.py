@@ -20,7 +20,12 @@ from spark_core.records.writing import Draft
 from spark_core.run.cutoff import cutoff_of
 from spark_core.sweep import quarantine
 from spark_core.undo import restore
-from spark_core.upkeep import prune_own_tables, purge_quarantine, quarantine_still_needed
+from spark_core.upkeep import (
+    kept_house,
+    prune_own_tables,
+    purge_quarantine,
+    quarantine_still_needed,
+)
 from tests.support.faults import STORE_KINDS, Faults, FaultyStore
 from tests.support.figures import given
 from tests.support.killing import Killed
@@ -248,7 +253,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     passing_mark(replace(opened_then(), store=run.store))
 
     def take_away(asked):
-        done = prune_own_tables.Pruned()
+        done = kept_house.Pruned()
         prune_own_tables.prune(asked, done)
         if done.not_purged is not None:
             raise DeletionFailedError(done.not_purged)

@@ -108,6 +108,7 @@ _NOT_TO_LOAD = (
     "urllib3",
     "spark_core.mark_and_sweep",
     "spark_core.graveler",
+    "spark_core.upkeep.house_keeping",
     "spark_core.upkeep.prune_own_tables",
     "spark_core.lakefs",
     "spark_core.mark",

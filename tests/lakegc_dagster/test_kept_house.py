@@ -20,8 +20,8 @@ from spark_core import lakegc_keys
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
 from spark_core.settings import Settings
-from spark_core.upkeep import prune_own_tables
-from spark_core.upkeep.prune_own_tables import House, Pruned
+from spark_core.upkeep import house_keeping as keeping
+from spark_core.upkeep.kept_house import House, Pruned
 from spark_core.upkeep.server_files import Left
 from tests.lakegc_dagster.conftest import failure, new_key, ran
 
@@ -45,7 +45,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
 ):
     run = _Opened(RunOptions(keep_runs=2))
     monkeypatch.setattr(Runs, "_open", lambda *_: run)
-    monkeypatch.setattr(prune_own_tables, "after_run", lambda _run: HOUSE)
+    monkeypatch.setattr(keeping, "after_run", lambda _run: HOUSE)
     monkeypatch.setattr(upkeep, "is_at_rest", lambda _context: False)
     monkeypatch.setattr(upkeep, "heal", lambda *_, **__: None)
     monkeypatch.setattr(upkeep, "report_run", lambda *_: None)

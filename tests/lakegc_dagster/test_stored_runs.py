@@ -13,7 +13,7 @@ from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.settings import Settings
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import own_files
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -87,7 +87,7 @@ def test_everybody_knows_the_same_runs(place):
     assert compared.figures["compared_with"] == str(earlier.key)
     assert (
         tables.runs(run.store)
-        == sorted(prune_own_tables._by_run(run.store)[0], reverse=True)
+        == sorted(own_files.by_run(run.store)[0], reverse=True)
         == [run.key, earlier.key]
     )
 

@@ -21,7 +21,7 @@ from spark_core.storage.deletion import KeyAnswer, delete_in_batches
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping, kept_house
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
@@ -127,13 +127,11 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
         options=replace(run.options, may_sweep=True, max_expired_share=0.5, share_from_objects=0),
     )
     kept: list[str] = []
-    house = prune_own_tables.House(prune_own_tables.Pruned(), None)
-    monkeypatch.setattr(
-        prune_own_tables, "keep_house", lambda of: kept.append(str(of.key)) or house
-    )
+    house = kept_house.House(kept_house.Pruned(), None)
+    monkeypatch.setattr(house_keeping, "keep_house", lambda of: kept.append(str(of.key)) or house)
 
     def why_not(of: Run) -> str | None:
-        return prune_own_tables.after_run(of).pruned.not_now
+        return house_keeping.after_run(of).pruned.not_now
 
     assert "has no verdict" in str(why_not(run))
     refused = replace(run, key=RunKey.at(NOW - timedelta(days=1)))

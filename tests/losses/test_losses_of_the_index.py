@@ -26,7 +26,7 @@ from spark_core.run.chain import Mark
 from spark_core.sweep import quarantine
 from spark_core.undo import restore as undo
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping, kept_house, prune_own_tables
 from tests.support import index_files
 from tests.support.clean_beside import why_clean
 from tests.support.hidden_entries import NOW, HidingPlace
@@ -449,7 +449,7 @@ def test_54_house_keeping_takes_nothing_that_the_next_run_needs(place: HidingPla
         run, marked = place.mark_as_a_clean_one(days - 1, **few)
         assert CommittedFigures.of(marked.tables.committed.manifest).taken.ranges
         _age(place, days + 10)
-        done = prune_own_tables.Pruned()
+        done = kept_house.Pruned()
         prune_own_tables.prune(run, done)
         assert done.runs
 
@@ -471,7 +471,7 @@ def test_54_a_purge_asked_a_mark_that_had_not_read_every_range(place: HidingPlac
     keep_for(place, 100)
     later, marked = place.mark(10, **aside)
     assert not why_clean(marked)
-    assert "1 objects stay in quarantine" in prune_own_tables.keep_house(later).words
+    assert "1 objects stay in quarantine" in house_keeping.keep_house(later).words
     assert run.store.exists(quarantine.key_of(run.key, old))
 
 

@@ -28,7 +28,7 @@ from spark_core.report.past_runs import past_runs
 from spark_core.report.status_of_runs import status_of
 from spark_core.spark import placement
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.told_repository import BEGIN, DAY, Told, rule
@@ -280,7 +280,7 @@ def test_every_kind_of_run_has_one_fate_for_each_object_wherever_it_is_shown(sto
     name = story.told.repository.name
     assert story.told.repository.stage("main", "again", f"local://{name}/{needed}").status == 201
     later = story.marked(50)
-    house = prune_own_tables.keep_house(later)
+    house = house_keeping.keep_house(later)
     assert house.pruned.purged.objects == 5, house.words
     assert story.past(later).status.in_quarantine == (1, 8)
     agree(story, swept)

@@ -22,7 +22,7 @@ from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.policy_now import ByPolicy
 from spark_core.sweep.tasks_of_a_round import planned
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 from tests.support.looks import named
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -187,7 +187,7 @@ def test_what_another_branch_showed_until_yesterday_has_its_whole_grace(told, wa
     # Tables of earlier runs go, and what those saw stays.
     for file in (told.repository.store.folder / lakegc_keys.ROOT).rglob("*"):
         os.utime(file, (BEGIN.timestamp(), BEGIN.timestamp()))
-    assert prune_own_tables.keep_house(run).pruned.runs
+    assert house_keeping.keep_house(run).pruned.runs
     told.at(38)
     run, mark = marked(told)
     assert mark.addresses(run) == []
@@ -431,7 +431,7 @@ def test_what_a_policy_moved_to_quarantine_comes_back_or_goes_for_good(told, end
         versions.put(opened(told), None, who="test")
     later, mark = marked(told, quarantine=True, quarantine_days=30)
     assert mark.addresses(later) == ([] if ended else [back])
-    house = prune_own_tables.keep_house(later)
+    house = house_keeping.keep_house(later)
     assert house.pruned.not_purged is None, house.words
     purged = house.pruned.purged
     # The copy of what is back in its place goes. What has another name by now, and all of it once
@@ -536,7 +536,7 @@ def test_a_purge_takes_for_good_what_the_policy_still_names_and_only_that(told):
     # An entry by another name needs the one; the other is named as before.
     told.linked("main", "data/a")
     told.repository.commit("main")
-    house = prune_own_tables.keep_house(marked(told, **options)[0])
+    house = house_keeping.keep_house(marked(told, **options)[0])
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (1, 1), house.words
     done = restore(run)
     assert done.objects == {"restored": 1, "not_restorable": 1}
@@ -562,7 +562,7 @@ def test_a_purge_leaves_all_of_it_when_the_policy_does_not_say_so_any_more(told,
         policy(told, rule("main/other/", 3))
     else:
         options["policies"] = "mark"
-    house = prune_own_tables.keep_house(marked(told, **options)[0])
+    house = house_keeping.keep_house(marked(told, **options)[0])
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (0, 1), house.words
     assert restore(run).objects == {"restored": 1}
     assert told.repository.get("main", "logs/a") == b"logs/a"
@@ -674,7 +674,7 @@ def test_executors_let_go_what_the_driver_lets_go(told):
     for file in (told.repository.store.folder / lakegc_keys.ROOT).rglob("*"):
         os.utime(file, (BEGIN.timestamp(), BEGIN.timestamp()))
     later, _ = marked(told, keep_runs=1)
-    assert prune_own_tables.keep_house(later).pruned.runs
+    assert house_keeping.keep_house(later).pruned.runs
     assert {file.name for file in folder.iterdir()} == {"_manifest.json"}
     assert told.repository.lies_there(data)
 
@@ -788,7 +788,7 @@ def test_a_staged_object_in_quarantine_goes_for_good_while_rules_take_its_names(
     told.at(12)
     linked(told, ("main", "tmp/two"), "main", "data/two")
     told.repository.delete("main", "tmp/dropped")
-    house = prune_own_tables.keep_house(marked(told, **options)[0])
+    house = house_keeping.keep_house(marked(told, **options)[0])
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 1), house.words
     assert restore(run).objects == {"restored": 1, "not_restorable": 2}
     assert told.repository.get("main", "data/two") == b"main tmp/two"

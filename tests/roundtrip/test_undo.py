@@ -14,7 +14,7 @@ from spark_core.explain import last_commits
 from spark_core.spark import placement
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
@@ -129,7 +129,7 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     assert verdict.passed, [result for result in results if not result.passed]
     # After the mark, so only what is read again shows it.
     repository.branch("late", commits["late"])
-    house = prune_own_tables.keep_house(later)
+    house = house_keeping.keep_house(later)
     assert house.pruned.not_purged is None, house.words
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 6)
     left = {

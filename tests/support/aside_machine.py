@@ -20,7 +20,7 @@ from spark_core.model import RunKey
 from spark_core.run import Run
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 from tests.support.history_actions import NUMBER, action
 from tests.support.history_machine import OPTIONS, HistoryMachine, OlderMark
 from tests.support.search_oracle import Options, reachable
@@ -145,7 +145,7 @@ class AsideMachine(HistoryMachine):
 
     def _purge(self, made: OlderMark) -> None:
         before = self.repository.objects()
-        house = prune_own_tables.keep_house(self._open(made.key, made.options))
+        house = house_keeping.keep_house(self._open(made.key, made.options))
         assert house.problem is None, house.words
         assert self.repository.objects() == before
         self._note_purged(made.key, made.options)

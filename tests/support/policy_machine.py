@@ -28,7 +28,7 @@ from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.run import Run
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import house_keeping
 from tests.support.history_actions import NUMBER, Tally, action
 from tests.support.history_machine import ENOUGH, OLD_ENOUGH, HistoryMachine, OlderMark
 from tests.support.live_server import LiveError
@@ -717,7 +717,7 @@ class PolicyMachine(HistoryMachine):
         needed = reachable(self.repository, made.key, options, self.held)
         needed |= reachable(self.repository, self.now, options, self.held)
         goes, ask = self._goes(options), self._takes(options, made.key, is_listed=False)
-        house = prune_own_tables.keep_house(run)
+        house = house_keeping.keep_house(run)
         assert house.pruned.not_purged is None, house.words
         assert self.repository.objects() == before
         for key, moved in sorted(self.quarantined.items()):

@@ -12,7 +12,7 @@ from spark_core.records import tables
 from spark_core.records.writing import Draft
 from spark_core.references import recorded_heads
 from spark_core.references.heads import Head, Heads
-from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep import own_files
 from tests.support.figures import given
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import written_run
@@ -71,4 +71,4 @@ def test_figures_that_cannot_be_read_may_have_told_of_a_reset(stored):
 
 def test_what_is_noted_survives_the_pruning_of_a_run():
     name = tables.manifest_key(tables.RETAINED_COMMITS, RunKey.at(NOW))
-    assert not prune_own_tables._PARTS.fullmatch(name)
+    assert not own_files.PARTS.fullmatch(name)

@@ -14,83 +14,24 @@ import pytest
 
 from spark_core import lakegc_keys, recorded_work, report
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
-from spark_core.index.saved import Saved
 from spark_core.lock import lease
 from spark_core.lock.held_lease import Lease
-from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine
 from spark_core.upkeep import (
+    house_keeping,
+    kept_house,
+    own_files,
     prune_own_tables,
     purge_quarantine,
     quarantine_still_needed,
     server_files,
 )
+from tests.support.old_runs import INDEX_FILES, INTENT, at_day, key_of_day, keys_of_day, mark, prune
 from tests.support.paged_store import PagedStore
-from tests.support.passing_mark import passing_mark
-from tests.support.written_run import NOW, Written, hashes_of, written_run
-
-KEPT_RUNS = 2
-FILES = ("slices", "trees", "ranges", "entries")
-SAVED = Saved(
-    repository="repo",
-    instance="",
-    run="",
-    started=NOW,
-    last_slice="",
-    open_slices=(),
-    clean="",
-    optimized_since=(),
-    options={},
-    blocked_by=(),
-    closed_before=0,
-    slices=(),
-    trees=(),
-    ranges=(),
-    entries=(),
-)
-INTENT = f"intent-ab12.0.0.0.0-1-{'0' * 64}.parquet"
-
-
-@pytest.fixture
-def run(tmp_path):
-    run = written_run(tmp_path, spark=None).run
-    # What is stored now, by the machine's clock, is long past.
-    run.environment.clock.instant = run.environment.clock.instant + timedelta(days=365)
-    return replace(run, options=replace(run.options, keep_runs=KEPT_RUNS, may_sweep=True))
-
-
-def _prune(run):
-    done = prune_own_tables.Pruned()
-    prune_own_tables.prune(run, done)
-    return done
-
-
-def _key(day):
-    return RunKey.at(NOW - timedelta(days=day))
-
-
-def _then(run, day):
-    return replace(run, key=_key(day))
-
-
-def _mark(run, day, *, concluded=True, reported=True, swept=False):
-    """Store an earlier run, with its verdict, its report and its deletion report or without."""
-    then = _then(run, day)
-    passing_mark(then)
-    written = Written(then)
-    if concluded:
-        written.conclude()
-    if swept:
-        then.store.put(f"{lakegc_keys.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
-        then.store.put(f"{lakegc_keys.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
-        written.sweep({"data/s/x": (4, "deleted", None)})
-    if reported:
-        then.store.put(lakegc_keys.report_keys(then.key, swept=swept)["json"], b"{}")
-    return then
+from tests.support.written_run import hashes_of, written_run
 
 
 def _touch(folder, key, *, seconds):
@@ -100,37 +41,30 @@ def _touch(folder, key, *, seconds):
     os.utime(file, (status.st_atime, status.st_mtime + seconds))
 
 
-def _keys(run, day):
-    return {
-        key
-        for batch in run.store.list(lakegc_keys.ROOT)
-        for key in batch.column("key").to_pylist()
-        if f"run_id={_key(day)}/" in key
-    }
-
-
 def _parts(run, day):
-    return {key for key in _keys(run, day) if key.endswith(".parquet") and "/reports/" not in key}
+    return {
+        key for key in keys_of_day(run, day) if key.endswith(".parquet") and "/reports/" not in key
+    }
 
 
 def test_the_tables_of_runs_beyond_the_newest_go_and_the_others_stay(run):
     for day in (0, 1, 2, 3):
-        _mark(run, day)
-    before = {day: _keys(run, day) for day in (0, 1)}
-    done = _prune(run)
-    assert done.runs == [_key(2), _key(3)]
+        mark(run, day)
+    before = {day: keys_of_day(run, day) for day in (0, 1)}
+    done = prune(run)
+    assert done.runs == [key_of_day(2), key_of_day(3)]
     assert done.objects == 4
     assert done.left == 0
-    assert {day: _keys(run, day) for day in (0, 1)} == before
+    assert {day: keys_of_day(run, day) for day in (0, 1)} == before
     assert _parts(run, 2) == _parts(run, 3) == set()
 
 
 def test_verdicts_manifests_and_reports_stay(run):
     for day in (0, 1):
-        _mark(run, day)
-    old = _mark(run, 2, swept=True)
-    _prune(run)
-    left = _keys(run, 2)
+        mark(run, day)
+    old = mark(run, 2, swept=True)
+    prune(run)
+    left = keys_of_day(run, 2)
     assert {tables.manifest_key(spec, old.key) for spec in tables.ALL_TABLES} <= left
     assert {
         lakegc_keys.verdict_key(old.key),
@@ -145,213 +79,85 @@ def test_verdicts_manifests_and_reports_stay(run):
 
 def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
     for day in (0, 1, 2):
-        _mark(run, day)
-    assert _prune(run).runs == [_key(2)]
+        mark(run, day)
+    assert prune(run).runs == [key_of_day(2)]
     epochs = len(list(run.store.list(f"{lakegc_keys.ROOT}lease/")))
-    assert _prune(run) == prune_own_tables.Pruned()
+    assert prune(run) == kept_house.Pruned()
     assert len(list(run.store.list(f"{lakegc_keys.ROOT}lease/"))) == epochs
 
 
 def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
     for day in (0, 1, 2):
-        _mark(run, day)
+        mark(run, day)
     run.environment.clock.instant -= timedelta(days=365)
-    done = _prune(run)
+    done = prune(run)
     assert done.runs == []
-    assert "written less than 7 days" in done.kept[str(_key(2))]
+    assert "written less than 7 days" in done.kept[str(key_of_day(2))]
 
 
 def test_what_was_made_anew_for_readers_postpones_nothing(run, tmp_path):
     for day in (0, 1, 2):
-        _mark(run, day)
+        mark(run, day)
     lately = 365 * 86_400
     for_readers = [
-        lakegc_keys.what_if_key(_key(2)),
-        *lakegc_keys.report_keys(_key(2), swept=False).values(),
-        *lakegc_keys.report_keys(_key(2), swept=True).values(),
+        lakegc_keys.what_if_key(key_of_day(2)),
+        *lakegc_keys.report_keys(key_of_day(2), swept=False).values(),
+        *lakegc_keys.report_keys(key_of_day(2), swept=True).values(),
     ]
     for key in for_readers:
         run.store.put(key, b"{}")
         _touch(tmp_path, key, seconds=lately)
-    assert _prune(run).runs == [_key(2)]
-    assert set(for_readers) <= _keys(run, 2)
+    assert prune(run).runs == [key_of_day(2)]
+    assert set(for_readers) <= keys_of_day(run, 2)
 
 
 def test_a_verdict_that_was_stored_lately_keeps_its_run(run, tmp_path):
     for day in (0, 1, 2):
-        _mark(run, day)
-    _touch(tmp_path, lakegc_keys.verdict_key(_key(2)), seconds=365 * 86_400)
-    assert "written less than 7 days" in _prune(run).kept[str(_key(2))]
+        mark(run, day)
+    _touch(tmp_path, lakegc_keys.verdict_key(key_of_day(2)), seconds=365 * 86_400)
+    assert "written less than 7 days" in prune(run).kept[str(key_of_day(2))]
 
 
 def test_this_run_stays_however_old_its_key(run):
     for day in (0, 1, 2):
-        _mark(run, day)
-    done = _prune(_then(run, 2))
+        mark(run, day)
+    done = prune(at_day(run, 2))
     assert done.runs == []
-    assert done.kept == {str(_key(2)): "it is this run"}
+    assert done.kept == {str(key_of_day(2)): "it is this run"}
 
 
 def test_a_run_whose_sweep_did_not_end_stays(run):
     for day in (0, 1, 2):
-        _mark(run, day)
-    run.store.put(f"{lakegc_keys.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
-    done = _prune(run)
-    assert done.kept == {str(_key(2)): "its sweep did not end"}
+        mark(run, day)
+    run.store.put(f"{lakegc_keys.ROOT}journal/run_id={key_of_day(2)}/{INTENT}", b"1")
+    done = prune(run)
+    assert done.kept == {str(key_of_day(2)): "its sweep did not end"}
     assert len(_parts(run, 2)) == 3
 
 
 def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     for day in (0, 1):
-        _mark(run, day)
-    then = _mark(run, 2, swept=True)
+        mark(run, day)
+    then = mark(run, 2, swept=True)
     # The report named failures; another sweep took them up, and was killed before its report.
     _touch(tmp_path, f"{lakegc_keys.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
-    assert _prune(run).kept == {str(_key(2)): "its sweep did not end"}
+    assert prune(run).kept == {str(key_of_day(2)): "its sweep did not end"}
     _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
-    assert _prune(run).runs == [_key(2)]
-
-
-def _saved(run, day, *named):
-    """Store an earlier run that saved an index, with some files of it: their keys."""
-    then = _mark(run, day)
-    parts = {name: tuple(one for one in named if f"/{name}-" in one.key) for name in FILES}
-    document = replace(SAVED, run=str(then.key), **parts)
-    then.store.put(lakegc_keys.saved_key(then.key), document.to_json())
-    return then
-
-
-def _of_index(run, name, number=0, *, without=None):
-    """Write a file of the index."""
-    unique = f"{'0' * 32}-{'0' * 8}"
-    key = lakegc_keys.INDEX + lakegc_keys.part(name, number, 0, unique)
-    run.store.put(key, b"rows")
-    return Part(key, 1, 4, "0" * 64, without=without)
-
-
-def _index(run):
-    batches = run.store.list(lakegc_keys.INDEX)
-    return {key for batch in batches for key in batch.column("key").to_pylist()}
+    assert prune(run).runs == [key_of_day(2)]
 
 
 def _file(run, day, kind, name):
     """Write a file of lakegc's in a folder of a run."""
-    key = lakegc_keys.of_run(kind, _key(day)) + lakegc_keys.part(
+    key = lakegc_keys.of_run(kind, key_of_day(day)) + lakegc_keys.part(
         name, 0, 0, f"{'0' * 32}-{'0' * 8}"
     )
     run.store.put(key, b"rows")
     return key
 
 
-def test_what_a_run_saved_goes_with_its_tables_and_its_manifests_stay(run):
-    for day in (0, 1, 2):
-        _saved(run, day)
-    assert _prune(run).runs == [_key(2)]
-    assert lakegc_keys.saved_key(_key(2)) not in _keys(run, 2)
-    assert tables.manifest_key(tables.EXPIRED_ADDRESSES, _key(2)) in _keys(run, 2)
-    assert lakegc_keys.saved_key(_key(1)) in _keys(run, 1)
-
-
-def test_what_the_two_newest_saved_runs_name_of_the_index_stays_and_the_rest_goes(run):
-    newest = [_of_index(run, name, 0) for name in FILES]
-    gone = _of_index(run, "gone", 0)
-    before = [_of_index(run, name, 1) for name in FILES]
-    before[0] = replace(before[0], without=gone)
-    older = [_of_index(run, name, 2) for name in (*FILES, "gone")]
-    _saved(run, 0, *newest)
-    _mark(run, 1)
-    _saved(run, 2, *before)
-    _saved(run, 3, *older)
-    done = _prune(replace(run, options=replace(run.options, keep_runs=9)))
-    assert (done.runs, done.objects) == ([], 0)
-    assert (done.index_objects, done.index_bytes, done.gone) == (5, 20, 5)
-    assert _index(run) == {part.key for part in (*newest, *before, gone)}
-    assert "files of the index pruned that no run needs any more (5 files" in _words(done)
-
-
-def _takes(run, day, spec, *, parts=(), beside=()):
-    """Let a table of a run name files of the index."""
-    around = tables.ENCLOSED_IN.get(spec.name, spec)
-    key = tables.manifest_key(around, _key(day))
-    outer = Manifest.from_json(run.store.read(key), name=key)
-    if around is not spec:
-        inner = replace(outer, table=spec.name, parts=parts, beside=beside, facts={})
-        facts = {**outer.facts, ENCLOSED: {spec.name: inner.to_json().decode()}}
-        run.store.put(key, replace(outer, facts=facts).to_json())
-    else:
-        run.store.put(key, replace(outer, parts=(*outer.parts, *parts)).to_json())
-
-
-def test_what_a_table_of_a_run_that_stays_names_of_the_index_stays_with_it(run):
-    """A mark merges files of the index when it saves, and its tables name those that were."""
-    gone = _of_index(run, "gone")
-    slices = _of_index(run, "slices", without=gone)
-    entries = _of_index(run, "entries")
-    for day in (0, 1, 2):
-        _saved(run, day)
-    _takes(run, 1, tables.NAMESPACE_SLICES, parts=(slices,))
-    _takes(run, 1, tables.TAKEN_RANGES, beside=(entries,))
-    assert _prune(run).index_objects == 0
-    assert _index(run) == {gone.key, slices.key, entries.key}
-    _saved(run, -1)
-    assert _prune(run).index_objects == 3, "its tables went a moment ago"
-    assert _index(run) == set()
-
-
-def test_an_index_that_nothing_names_any_more_goes(run):
-    _mark(run, 0)
-    _of_index(run, "slices")
-    assert _prune(run).index_objects == 1
-    assert _index(run) == set()
-
-
-@pytest.mark.parametrize(("seconds", "stays"), [(-1, False), (+1, True)])
-def test_what_was_written_of_the_index_within_a_day_stays(run, tmp_path, seconds, stays):
-    _mark(run, 0)
-    key = _of_index(run, "entries").key
-    since = run.now() - timedelta(days=1) - run.options.accepted_skew
-    moment = since.timestamp() + seconds
-    os.utime(tmp_path / "repo" / key, (moment, moment))
-    _prune(run)
-    assert (key in _index(run)) is stays
-
-
-@pytest.mark.parametrize("day", [0, 1])
-@pytest.mark.parametrize("written", [b"{", b'{"format": 4}'])
-def test_where_one_of_the_two_documents_cannot_be_read_all_of_the_index_stays(run, day, written):
-    part = _of_index(run, "ranges")
-    for each in (0, 1, 2):
-        _saved(run, each)
-    run.store.put(lakegc_keys.saved_key(_key(day)), written)
-    done = _prune(run)
-    assert done.runs == [_key(2)], "tables of old runs go all the same"
-    assert _index(run) == {part.key}
-    assert f"which of its files run {_key(day)} names is not known" in done.index_kept
-    assert "nothing of the index pruned: which of its files" in _words(done)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "index/part-00000-000-{0}.parquet",
-        "index/slices-00000-000-{0}.parquet.bak",
-        "index/slices-00000-000-{1}.parquet",
-        "index/inner/slices-00000-000-{0}.parquet",
-        "index/_saved.json",
-        "indexes/slices-00000-000-{0}.parquet",
-    ],
-)
-def test_nothing_else_goes_from_the_index(run, name):
-    _mark(run, 0)
-    key = lakegc_keys.ROOT + name.format(f"{'0' * 32}-{'0' * 8}", "0" * 32)
-    run.store.put(key, b"rows")
-    assert _prune(run) == prune_own_tables.Pruned()
-    assert run.store.exists(key)
-
-
 def test_files_beside_the_tables_of_a_run_go_with_them(run):
     for day in (0, 1, 2):
-        _saved(run, day)
+        mark(run, day)
     beside = {
         _file(run, 2, lakegc_keys.RANGES, "part"),
         _file(run, 2, lakegc_keys.ADDRESSES, "_waiting"),
@@ -359,12 +165,12 @@ def test_files_beside_the_tables_of_a_run_go_with_them(run):
         _file(run, 2, lakegc_keys.COMMITTED, "_aside"),
     }
     assert beside < _parts(run, 2)
-    _prune(run)
+    prune(run)
     assert _parts(run, 2) == set()
 
 
 def _words(done):
-    return prune_own_tables.House(done, None).words
+    return kept_house.House(done, None).words
 
 
 @pytest.fixture
@@ -390,27 +196,27 @@ def _in_quarantine(run):
 
     Return its key.
     """
-    key = quarantine.key_of(_key(2), "data/s/x")
+    key = quarantine.key_of(key_of_day(2), "data/s/x")
     run.store.put(key, b"1234")
-    _mark(run, 2, swept=True)
+    mark(run, 2, swept=True)
     run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
-    _mark(run, 0)
+    mark(run, 0)
     return key
 
 
 def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looked):
-    _mark(run, 1)
+    mark(run, 1)
     _in_quarantine(run)
-    first = prune_own_tables.keep_house(run)
-    assert first.pruned.kept == {str(_key(2)): "objects of it are in quarantine"}
+    first = house_keeping.keep_house(run)
+    assert first.pruned.kept == {str(key_of_day(2)): "objects of it are in quarantine"}
     assert first.pruned.purged.objects == 1, "its days are over"
     assert first.facts["purged"]["size_bytes"] == 4
     assert (
         f"quarantine: 1 objects (4 bytes) deleted for good, listed in {lakegc_keys.ROOT}purges/"
         in first.words
     )
-    assert looked == [{str(_key(2))}]
-    assert _prune(run).runs == [_key(2)]
+    assert looked == [{str(key_of_day(2))}]
+    assert prune(run).runs == [key_of_day(2)]
 
 
 def test_what_is_due_and_stays_is_told(run, monkeypatch):
@@ -420,7 +226,7 @@ def test_what_is_due_and_stays_is_told(run, monkeypatch):
         "needed_finder",
         lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), hashes_of("data/s/x")),
     )
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert run.store.exists(used)
     assert house.facts["purged"]["in_use"] == 1
     assert (
@@ -436,7 +242,7 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
         raise ChainError("the server does not say", "Run again.")
 
     monkeypatch.setattr(purge_quarantine, "needed_finder", lambda _run: unknown)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert house.pruned.purged == purge_quarantine.Purged()
     assert house.facts["not_purged"] == "the server does not say"
     assert "the end of quarantine was not reached: the server does not say" in house.words
@@ -445,7 +251,7 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
 
 def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
     key = _in_quarantine(run)
-    house = prune_own_tables.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
+    house = house_keeping.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
     assert "the days of 1 runs are over, but mode is `mark`" in house.words
     assert looked == []
     assert run.store.exists(key)
@@ -454,7 +260,7 @@ def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
 def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_is_told(
     run, looked, monkeypatch
 ):
-    _mark(run, 3)
+    mark(run, 3)
     key, beat, beats = _in_quarantine(run), Lease.beat, []
 
     def lost_before_the_purge(held):
@@ -464,10 +270,10 @@ def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_i
         beat(held)
 
     monkeypatch.setattr(Lease, "beat", lost_before_the_purge)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert looked
     assert run.store.exists(key)
-    assert house.pruned.runs == [_key(3)]
+    assert house.pruned.runs == [key_of_day(3)]
     assert house.facts["purged"]["left"] == 1
     assert "tables of 1 old runs pruned (" in house.words
     assert (
@@ -493,7 +299,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
     monkeypatch.setattr(run.store, "_unlink", hang)
     monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
     began = run.now()
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert looked
     assert 1 < len(sent) < run.store.options.max_retries
     assert sent[-1] < began + run.options.reread_every - run.store.options.retry_timeout
@@ -512,7 +318,7 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
         return told
 
     monkeypatch.setattr(run.store, "delete", slow)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert looked
     assert not run.store.exists(key)
     assert (house.pruned.purged.objects, house.pruned.purged.left) == (1, 0)
@@ -544,7 +350,7 @@ def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(
         )
 
     monkeypatch.setattr(run.store, "_unlink", lost)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert not run.store.exists(key)
     assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == (
         "purged",
@@ -576,7 +382,7 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(
 
     monkeypatch.setattr(run.store, "delete", slow)
     monkeypatch.setattr(run.store, "exists", stumble)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert _told(run, house) == "unknown"
     assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (
         0,
@@ -593,7 +399,7 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(
 def test_a_purge_without_a_record_says_so(run, looked, monkeypatch):
     _in_quarantine(run)
     monkeypatch.setattr(run.store, "write_parquet", _refused)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert looked
     assert (
         "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
@@ -606,12 +412,12 @@ def _purge_by_twos(run, monkeypatch, ended, third):
     Return what was done, and the outcomes in the record, none of which is false.
     """
     for name in "abcdefg":
-        run.store.put(quarantine.key_of(_key(2), f"data/s/{name}"), b"1234")
+        run.store.put(quarantine.key_of(key_of_day(2), f"data/s/{name}"), b"1234")
     _in_quarantine(run)
     requests, delete = [], run.store.delete
 
     def ending(keys, **options):
-        if not keys[0].startswith(lakegc_keys.in_quarantine(_key(2))):
+        if not keys[0].startswith(lakegc_keys.in_quarantine(key_of_day(2))):
             return delete(keys, **options)
         requests.append(keys)
         if len(requests) != 3:
@@ -634,7 +440,7 @@ def _purge_by_twos(run, monkeypatch, ended, third):
     ]
     assert len(rows) == len({row["address"] for row in rows}) == 8, "one outcome for each"
     for row in rows:
-        is_there = run.store.exists(quarantine.key_of(_key(2), row["address"]))
+        is_there = run.store.exists(quarantine.key_of(key_of_day(2), row["address"]))
         assert row["outcome"] != ("purged" if is_there else "left"), row
     return done, Counter(row["outcome"] for row in rows)
 
@@ -714,9 +520,9 @@ def _refused(*_arguments):
 
 def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):
     for day in (0, 1):
-        _mark(run, day)
-    _mark(run, 2, concluded=False, reported=False)
-    assert _prune(run).runs == [_key(2)]
+        mark(run, day)
+    mark(run, 2, concluded=False, reported=False)
+    assert prune(run).runs == [key_of_day(2)]
 
 
 @pytest.mark.spark
@@ -724,38 +530,38 @@ def test_a_report_that_nobody_asked_for_is_made_before_its_tables_go(tmp_path, s
     run = written_run(tmp_path, spark=spark).run
     run.environment.clock.instant += timedelta(days=365)
     run = replace(run, options=replace(run.options, keep_runs=1))
-    _mark(run, 0)
-    _mark(run, 1, reported=False)
-    assert _prune(run).runs == [_key(1)]
-    again = report.load(_then(run, 1))
+    mark(run, 0)
+    mark(run, 1, reported=False)
+    assert prune(run).runs == [key_of_day(1)]
+    again = report.load(at_day(run, 1))
     assert [group.objects for group in again.by_reason] == [1]
-    assert lakegc_keys.report_keys(_key(1), swept=False)["html"] in _keys(run, 1)
+    assert lakegc_keys.report_keys(key_of_day(1), swept=False)["html"] in keys_of_day(run, 1)
 
 
 def test_a_run_whose_report_cannot_be_made_stays(run):
     for day in (0, 1):
-        _mark(run, day)
-    _mark(run, 2, reported=False)
-    run.store.put(tables.manifest_key(tables.NAMESPACE_SLICES, _key(2)), b"{")
-    done = _prune(run)
+        mark(run, day)
+    mark(run, 2, reported=False)
+    run.store.put(tables.manifest_key(tables.NAMESPACE_SLICES, key_of_day(2)), b"{")
+    done = prune(run)
     assert done.runs == []
-    assert "its report cannot be made" in done.kept[str(_key(2))]
+    assert "its report cannot be made" in done.kept[str(key_of_day(2))]
     assert len(_parts(run, 2)) == 2
 
 
 def test_rows_of_diffs_that_a_killed_mark_left_go_with_its_tables(run):
     for day in (0, 1, 2):
-        _mark(run, day)
+        mark(run, day)
     left = [
-        f"{lakegc_keys.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet"
+        f"{lakegc_keys.ROOT}uncommitted/run_id={key_of_day(day)}/_diffs-{'0' * 32}-00000.parquet"
         for day in (1, 2)
     ]
     for key in left:
         run.store.put(key, b"rows")
-    done = _prune(run)
-    assert (done.runs, done.objects) == ([_key(2)], 3)
-    assert left[1] not in _keys(run, 2)
-    assert left[0] in _keys(run, 1)
+    done = prune(run)
+    assert (done.runs, done.objects) == ([key_of_day(2)], 3)
+    assert left[1] not in keys_of_day(run, 2)
+    assert left[0] in keys_of_day(run, 1)
 
 
 STRANGERS = [
@@ -777,8 +583,8 @@ STRANGERS = [
 
 def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
     for day in (0, 1, 2):
-        _mark(run, day, swept=day == 2)
-    names = {"run": _key(2), "hex32": "0" * 32, "hex8": "0" * 8}
+        mark(run, day, swept=day == 2)
+    names = {"run": key_of_day(2), "hex32": "0" * 32, "hex8": "0" * 8}
     strangers = {lakegc_keys.ROOT + name.format(**names) for name in STRANGERS} | {
         "_lakefs/" + "0" * 64,
         "data/s/x",
@@ -787,24 +593,24 @@ def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
     hold = f"{lakegc_keys.HOLDS}audit.json"
     for key in (*strangers, hold):
         run.store.put(key, b"1")
-    assert _prune(run).runs == [_key(2)]
+    assert prune(run).runs == [key_of_day(2)]
     left = {key for batch in run.store.list("") for key in batch.column("key").to_pylist()}
     assert strangers | {hold} <= left
 
 
 def test_while_somebody_collects_nothing_is_pruned(run):
     for day in (0, 1, 2):
-        _mark(run, day)
-    with lease.acquire(_then(run, 9)):
-        done = _prune(run)
+        mark(run, day)
+    with lease.acquire(at_day(run, 9)):
+        done = prune(run)
     assert done.runs == []
     assert "sweep of run" in done.not_now
-    assert _prune(run).runs == [_key(2)]
+    assert prune(run).runs == [key_of_day(2)]
 
 
 def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypatch):
     for day in (0, 1, 2):
-        _mark(run, day)
+        mark(run, day)
     real = run.store.delete
 
     def deny(keys):
@@ -815,13 +621,13 @@ def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypat
 
     with monkeypatch.context() as denying:
         denying.setattr(run.store, "delete", deny)
-        done = _prune(run)
+        done = prune(run)
     assert (done.objects, done.left) == (1, 1)
-    assert _prune(run).objects == 1
+    assert prune(run).objects == 1
 
 
 def test_what_the_server_left_is_counted_and_stays(run):
-    _mark(run, 0)
+    mark(run, 0)
     for name in STRANGERS:
         if "gp0n1l7d77pn0cke6jjg" in name:
             run.store.put(lakegc_keys.ROOT + name.format(hex32="0" * 32), b"12345")
@@ -829,14 +635,14 @@ def test_what_the_server_left_is_counted_and_stays(run):
     left = server_files.left_by_server(run.store, "_lakefs")
     assert left == server_files.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
     assert (
-        prune_own_tables.keep_house(run).words
+        house_keeping.keep_house(run).words
         == "the server keeps files of every collection: 2 files, 10 bytes"
     )
     assert server_files.left_by_server(run.store, "_lakefs") == left
 
 
 def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
-    runs = [_key(day) for day in range(20)]
+    runs = [key_of_day(day) for day in range(20)]
     names = [tables.manifest_key(spec, key) for key in runs for spec in tables.ALL_TABLES]
     server = [
         lakegc_keys.ROOT + name.format(hex32="0" * 32)
@@ -845,10 +651,11 @@ def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
     ]
     copies = [f"{lakegc_keys.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
     of_index = [
-        lakegc_keys.INDEX + lakegc_keys.part(name, 0, 0, f"{'0' * 32}-{'0' * 8}") for name in FILES
+        lakegc_keys.INDEX + lakegc_keys.part(name, 0, 0, f"{'0' * 32}-{'0' * 8}")
+        for name in INDEX_FILES
     ]
     store = PagedStore([*names, *of_index, *server, *copies], 1_000)
-    found, index, server = prune_own_tables._by_run(store)
+    found, index, server = own_files.by_run(store)
     assert sorted(index.sizes) == sorted(of_index)
     assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
     assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
@@ -857,9 +664,9 @@ def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
 
 
 def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
-    _mark(run, 0)
+    mark(run, 0)
     monkeypatch.setattr(prune_own_tables, "prune", _denied)
-    house = prune_own_tables.keep_house(run)
+    house = house_keeping.keep_house(run)
     assert house.problem == "listing was refused. House-keeping deleted nothing."
     assert "not finished: listing was refused" in house.words
     assert house.facts["left_by_server_objects"] == 0
@@ -871,7 +678,7 @@ def _denied(_run, *_):
 
 def test_pruning_says_what_it_did(run):
     for day in (0, 1, 2):
-        _mark(run, day)
-    house = prune_own_tables.keep_house(run)
+        mark(run, day)
+    house = house_keeping.keep_house(run)
     assert "tables of 1 old runs pruned (2 files" in house.words
-    assert house.facts["pruned_runs"] == [str(_key(2))]
+    assert house.facts["pruned_runs"] == [str(key_of_day(2))]

@@ -1,0 +1,73 @@
+"""Which files of the index go: old ones that no run's tables and neither newest document names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from spark_core import lakegc_keys
+from spark_core.errors import ChainError, CorruptTableError, LakegcError
+from spark_core.index import saved
+from spark_core.model import RunKey
+from spark_core.records.reading import load_table
+from spark_core.records.tables import NAMESPACE_SLICES, TAKEN_RANGES
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.upkeep.kept_house import Pruned
+from spark_core.upkeep.own_files import Files
+
+# A mark that is at work has not named yet what it writes of the index.
+_AGE = timedelta(days=1)
+# Marks hold no lease, so another one may have begun with the index of the run before the last.
+_SAVED_RUNS = 2
+
+
+def unneeded(
+    run: Run,
+    index: Files,
+    files: Mapping[RunKey, Files],
+    staying: Sequence[RunKey],
+    done: Pruned,
+) -> list[str]:
+    """Return the files of the index that nobody reads any more.
+
+    It costs a small read or two for each run that stays, where anything may go.
+
+    Args:
+        run: The run.
+        index: The files of the index.
+        files: Those of each run.
+        staying: The runs whose tables stay.
+        done: Notes why nothing may go.
+    """
+    since = run.now() - _AGE - run.options.accepted_skew
+    old = [key for key, at in index.modified.items() if at < since]
+    has_saved = (
+        key for key in sorted(files, reverse=True) if lakegc_keys.saved_key(key) in files[key].sizes
+    )
+    named: set[str] = set()
+    for key in list(has_saved)[:_SAVED_RUNS] if old else ():
+        try:
+            named.update(part.key for part in saved.load(run.store, key).files)
+        except LakegcError as unreadable:
+            done.index_kept = f"which of its files run {key} names is not known: {unreadable.found}"
+            return []
+    for key in staying if not named.issuperset(old) else ():
+        named.update(_named_by_tables(run.store, key))
+    return [key for key in old if key not in named]
+
+
+def _named_by_tables(store: ObjectStore, key: RunKey) -> Iterator[str]:
+    """Yield the files that tables 1 and 4 of a run name.
+
+    Files are merged while a mark is saved, so its tables may name others than its document. A table
+    that cannot be read needs none.
+    """
+    for spec in (NAMESPACE_SLICES, TAKEN_RANGES):
+        with suppress(ChainError, CorruptTableError):
+            manifest = load_table(store, spec, key).manifest
+            for part in (*manifest.parts, *manifest.beside):
+                yield part.key
+                if part.without is not None:
+                    yield part.without.key
