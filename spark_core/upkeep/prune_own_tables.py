@@ -65,8 +65,8 @@ def prune(run: Run, done: Pruned) -> None:
     - whose report cannot be made before its tables go.
 
     Of the index, what was written within a day stays, what the tables of a run name that stays, and
-    what the documents of the two newest runs name that saved one. Where either of these cannot be
-    read, all of it stays.
+    what the documents of the two newest runs name that saved one. Where what one of these names
+    cannot be read, all of it stays.
 
     Of what the server wrote, lists and scans of runs whose tables may go are deleted; see
     `server_files`.

@@ -2,8 +2,9 @@
 
 The server never deletes its lists of retained commits and its scans of staged entries. It gives
 each an id that nobody else gets, and a run records the ids of those that it asked for. Where an old
-run's tables may go, so may the files of these ids, unless a run that stays names one of them. What
-no record of lakegc names was asked for by somebody else, or by a run that was killed, and stays.
+run's tables may go, so may the files of these ids, unless a run that stays names one of them, or an
+old one of which not every record can be read. What no record of lakegc names was asked for by
+somebody else, or by a run that was killed, and stays.
 
 Dumps of refs are not touched: their tables are named by content, like a repository's own.
 """
@@ -12,8 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,16 +22,18 @@ from spark_core.errors import LakegcError
 from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.records.figures import CommitsFigures, DeletionFigures, StagedFigures
+from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
 from spark_core.records.tables import (
     DELETION_REPORT,
     RETAINED_COMMITS,
     UNCOMMITTED_ADDRESSES,
-    manifest_key,
+    TableSpec,
 )
 from spark_core.report.values import bytes_text
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
+from spark_core.upkeep import manifests
 
 # Ids of the server's own runs (xid), and the names of what it writes for them.
 _ID = r"[0-9a-v]{20}"
@@ -124,29 +126,36 @@ def _sizes(files: Mapping[str, Mapping[str, int]]) -> list[int]:
     return [size for found in files.values() for size in found.values()]
 
 
-def named_by(store: ObjectStore, run: RunKey, keys: Iterable[str]) -> set[str]:
+def _named_by(
+    store: ObjectStore, run: RunKey, names: Collection[str]
+) -> tuple[set[str], LakegcError | None]:
     """Return the ids of the lists and scans that a run asked the server for.
 
     Args:
         store: Rooted at the namespace.
         run: The run.
-        keys: Names of its files; only manifests among them are read.
+        names: Names of its files; only manifests among them are read.
 
-    Raises:
-        LakegcError: If a manifest cannot be read.
+    Returns:
+        The ids in the records that can be read, and why that may not be all of them.
     """
-    there, ids = set(keys), set[str]()
+    ids, doubt = set[str](), None
     for spec in _NAMING:
-        if manifest_key(spec, run) not in there:
-            continue
-        manifest = load_table(store, spec, run).manifest
-        if spec is UNCOMMITTED_ADDRESSES:
-            ids.update(StagedFigures.of(manifest).server_runs)
-        elif spec is RETAINED_COMMITS:
-            ids.update(CommitsFigures.of(manifest).server_lists)
-        elif (look := DeletionFigures.of(manifest).second_look) is not None:
-            ids.update(look.server_runs)
-    return ids
+        try:
+            if manifests.is_there(spec, run, names):
+                ids.update(_ids(spec, load_table(store, spec, run).manifest))
+        except LakegcError as unreadable:
+            doubt = unreadable
+    return ids, doubt
+
+
+def _ids(spec: TableSpec, manifest: Manifest) -> Sequence[str]:
+    if spec is UNCOMMITTED_ADDRESSES:
+        return StagedFigures.of(manifest).server_runs
+    if spec is RETAINED_COMMITS:
+        return CommitsFigures.of(manifest).server_lists
+    look = DeletionFigures.of(manifest).second_look
+    return () if look is None else look.server_runs
 
 
 @dataclass(frozen=True)
@@ -180,7 +189,8 @@ def going(
         server: What lies there.
 
     Returns:
-        For each old run that was not done before, what may go; perhaps nothing.
+        For each old run that was not done before, what may go; perhaps nothing. Nothing of an old
+        run, and nothing that it names, of which not every record can be read.
 
     Raises:
         LakegcError: If it cannot be read what a run that stays names.
@@ -188,19 +198,18 @@ def going(
     new = sorted(key for key in old if key not in server.done)
     if not new:
         return []
-    needed = {
-        id_
-        for key, names in runs.items()
-        if key not in new and key not in server.done
-        for id_ in named_by(store, key, names)
-    }
-    found = []
-    for key in new:
-        # What a record named that cannot be read stays.
-        with suppress(LakegcError):
-            ids = named_by(store, key, runs[key]) - needed
-            found.append(Going(key, server.of(ids)))
-    return found
+    needed, of_old = set[str](), dict[RunKey, set[str]]()
+    for key in runs:
+        if key in old and key not in new:
+            continue
+        ids, doubt = _named_by(store, key, runs[key])
+        if doubt is not None and key not in new:
+            raise doubt
+        if doubt is not None or key not in new:
+            needed |= ids
+        else:
+            of_old[key] = ids
+    return [Going(key, server.of(ids - needed)) for key, ids in sorted(of_old.items())]
 
 
 def remove(

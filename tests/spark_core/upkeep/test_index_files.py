@@ -113,6 +113,51 @@ def test_what_a_table_of_a_run_that_stays_names_of_the_index_stays_with_it(run):
     assert _index(run) == set()
 
 
+@pytest.mark.parametrize("spec", [tables.NAMESPACE_SLICES, tables.COMMITTED_ADDRESSES])
+@pytest.mark.parametrize("written", [b"{", b"{}", None])
+def test_where_a_table_of_a_run_that_stays_cannot_be_read_all_of_the_index_stays(
+    run, spec, written
+):
+    """What it names is unknown, though another lakegc may read it, or somebody bring it back."""
+    part = _of_index(run, "slices")
+    for day in (0, 1, 2):
+        _saved(run, day)
+    manifest = tables.manifest_key(spec, key_of_day(1))
+    if written is None:
+        run.store.delete([manifest])
+    else:
+        run.store.put(manifest, written)
+    done = prune(run)
+    assert done.runs == [key_of_day(2)], "tables of old runs go all the same"
+    assert _index(run) == {part.key}
+    assert f"which of its files run {key_of_day(1)} names is not known" in done.index_kept
+
+
+def test_the_ranges_of_another_run_under_the_name_of_a_run_that_stays_keep_all_of_the_index(run):
+    part = _of_index(run, "ranges")
+    for day in (0, 1, 2):
+        _saved(run, day)
+    _takes(run, 0, tables.TAKEN_RANGES, beside=(part,))
+    moved = run.store.read(tables.manifest_key(tables.COMMITTED_ADDRESSES, key_of_day(0)))
+    run.store.put(tables.manifest_key(tables.COMMITTED_ADDRESSES, key_of_day(1)), moved)
+    assert prune(run).index_kept is not None
+    assert _index(run) == {part.key}
+
+
+def test_a_mark_that_was_killed_before_a_table_keeps_nothing_of_the_index_for_it(run):
+    _of_index(run, "slices")
+    for day in (0, 1):
+        _saved(run, day)
+    killed = key_of_day(-1)
+    run.store.put(
+        lakegc_keys.of_run(lakegc_keys.SLICES, killed)
+        + lakegc_keys.part("part", 0, 0, f"{'0' * 32}-{'0' * 8}"),
+        b"rows",
+    )
+    assert prune(run).index_kept is None
+    assert _index(run) == set()
+
+
 def test_an_index_that_nothing_names_any_more_goes(run):
     mark(run, 0)
     _of_index(run, "slices")

@@ -175,6 +175,52 @@ def test_where_the_record_of_the_old_run_cannot_be_read_its_own_stay(run):
     assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
 
 
+@pytest.mark.parametrize("table", [tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS])
+def test_where_the_record_of_a_run_that_stays_is_gone_nothing_goes(run, table):
+    """One id stands in two runs, and the record of the younger one is gone."""
+    _mark(run, 0)
+    younger = _mark(run, 1, lists=[OLD_LIST], scans=[OLD_SCAN])
+    _mark(run, 2, lists=[OLD_LIST], scans=[OLD_SCAN])
+    run.store.delete([tables.manifest_key(table, younger.key)])
+    done = _prune(run)
+    assert f"run {younger.key} has no {table.name} (" in done.server_kept
+    assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
+
+
+def test_where_the_record_of_a_sweep_that_stays_is_gone_nothing_goes(run):
+    _mark(run, 0)
+    younger = _mark(run, 1, looks=[OLD_LIST])
+    _mark(run, 2, lists=[OLD_LIST], scans=[OLD_SCAN])
+    run.store.delete([tables.manifest_key(tables.DELETION_REPORT, younger.key)])
+    assert "has no deletion_report (" in _prune(run).server_kept
+    assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
+
+
+@pytest.mark.parametrize("written", [b"{", None])
+def test_what_an_old_run_names_of_which_another_record_is_in_doubt_stays(run, written):
+    _marks(run)
+    doubtful = _mark(run, 3, lists=[OLD_LIST])
+    record = tables.manifest_key(tables.UNCOMMITTED_ADDRESSES, doubtful.key)
+    if written is None:
+        run.store.delete([record])
+    else:
+        run.store.put(record, written)
+    assert _prune(run).server_objects == 1
+    assert _list(OLD_LIST) in _there(run)
+    assert _scan(OLD_SCAN) not in _there(run)
+
+
+def test_a_mark_that_was_killed_before_its_records_keeps_nothing(run):
+    _marks(run)
+    killed = RunKey.at(NOW + timedelta(hours=1))
+    run.store.put(
+        lakegc_keys.of_run(lakegc_keys.SLICES, killed)
+        + lakegc_keys.part("part", 0, 0, f"{'0' * 32}-{'0' * 8}"),
+        b"rows",
+    )
+    assert _prune(run).server_objects == 2
+
+
 def test_records_that_changed_places_let_nothing_go(run):
     kept, old = (_mark(run, day, lists=[id_]) for day, id_ in ((1, OTHERS), (2, OLD_LIST)))
     _mark(run, 0)
