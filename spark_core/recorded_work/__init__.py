@@ -33,7 +33,8 @@ from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent
-from spark_core.spark.session import SPARK_FAILURES, may_be_at_work
+from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.session import may_be_at_work
 from spark_core.spark.tasks import attempt, tasks_for
 from spark_core.sweep.deadline import Deadline
 

@@ -19,7 +19,7 @@ from spark_core.report.sweep_summary import of_sweep
 from spark_core.report.trend import kept, trend
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
-from spark_core.spark.session import SPARK_FAILURES
+from spark_core.spark.failures import SPARK_FAILURES
 
 
 def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, str]:

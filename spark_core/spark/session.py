@@ -1,4 +1,4 @@
-"""Spark settings that lakegc relies on, and the lakegc error behind a Spark failure."""
+"""The Spark session: how it is set up and started, and what can be asked of one."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_core import errors
-from spark_core.errors import LakegcError, SettingsError
+from spark_core.errors import SettingsError
 from spark_core.spark import remote
 from spark_core.spark.class_archive import class_archive, spark_home
+from spark_core.spark.failures import surfacing_errors
 from spark_core.spark.java import use_launched_java
 from spark_core.spark.placement import is_local
 
 # The names by which other rooms speak of what they pass on. `Spark` gives the session.
 Session: TypeAlias = SparkSession
 Spark: TypeAlias = Callable[[], Session]
-
-# What Spark raises where no error of lakegc is behind it; see `surfacing_errors`.
-SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 # Set by `spark-submit` for the Python programs that it starts: Java already runs.
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
@@ -47,18 +43,6 @@ _JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_S
 # Rows that executors are tried with.
 _TRIED = 8
 _MORE_THAN_CORES = 100_000
-
-# The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
-# Between an error and the one that was raised because of it, or while it was handled, Python writes
-# a sentence.
-_AND_THEN = re.compile(
-    r"\n\n(?:The above exception was the direct cause of"
-    r"|During handling of the above exception, another exception occurred)"
-)
-_RAISED = re.compile(
-    r"spark_core\.errors\.(\w+): ((?:.|\n)*?)"
-    rf"(?={_AND_THEN.pattern}|\n\s*(?:at |\t|SQLSTATE|$)|\Z)"
-)
 
 
 def master_of(spark: SparkSession) -> str:
@@ -273,34 +257,3 @@ def try_executors(start: Callable[[], Session]) -> Session:
 
 def _echo(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
-
-
-@contextmanager
-def surfacing_errors() -> Iterator[None]:
-    """Turn a failed Spark action back into the lakegc error that an executor raised.
-
-    Spark wraps the error of a Python worker in its own exception and keeps only the text. Callers
-    here decide by class.
-
-    Raises:
-        LakegcError: The error that was raised on the executor, with its class and message.
-    """
-    try:
-        yield
-    except SPARK_FAILURES as failure:
-        original = _original(str(failure))
-        if original is None:
-            raise
-        raise original from failure
-
-
-def _original(text: str) -> LakegcError | None:
-    # The last of the errors of a chain was raised; those before are its causes.
-    errors_there = _RAISED.finditer(text)
-    found = next((each for each in errors_there if not _AND_THEN.match(text, each.end())), None)
-    if found is None:
-        return None
-    kind = getattr(errors, found[1], None)
-    if not (isinstance(kind, type) and issubclass(kind, LakegcError)):
-        return None
-    return kind.from_message(found[2].strip())

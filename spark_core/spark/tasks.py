@@ -25,7 +25,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_core.errors import IncompleteReadError
 from spark_core.spark import placement
-from spark_core.spark.session import cores, master_of, surfacing_errors
+from spark_core.spark.failures import surfacing_errors
+from spark_core.spark.session import cores, master_of
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")

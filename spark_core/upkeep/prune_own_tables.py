@@ -13,7 +13,7 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES
 from spark_core.run import Run
-from spark_core.spark.session import SPARK_FAILURES
+from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.storage import ObjectStore
 from spark_core.upkeep import (
     index_files,

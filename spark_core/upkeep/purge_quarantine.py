@@ -24,7 +24,7 @@ from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source
-from spark_core.spark.session import SPARK_FAILURES
+from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.upkeep.purge_quarantine_batches import Purging, rows_of
 from spark_core.upkeep.quarantine_days_over import OVER, list_due
 from spark_core.upkeep.quarantine_still_needed import needed_finder

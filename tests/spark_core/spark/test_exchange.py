@@ -10,6 +10,7 @@ import pytest
 from spark_core.errors import CorruptTableError, IncompleteReadError
 from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import Exchange, JoinedSource, Sent, Source, source_of
+from spark_core.spark.sources import as_read
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +58,7 @@ def _kept(number, rows):
     return number, rows.to_pylist()
 
 
-def _met(listed, said, spark, *, combine=exchange.as_read, kernel=_joined, tasks=3):
+def _met(listed, said, spark, *, combine=as_read, kernel=_joined, tasks=3):
     sources = {
         "listed": Source(
             LISTED, [listed[task::tasks] for task in range(tasks)], len(listed), _listed
@@ -185,7 +186,7 @@ def test_rows_that_are_held_meet_as_those_that_are_read(spark):
         ("said", SAID, [{"hash": number, "count": 1} for number in said]),
     ):
         table = pa.Table.from_pylist(rows, schema)
-        combine = _counted if name == "said" else exchange.as_read
+        combine = _counted if name == "said" else as_read
         both = JoinedSource([source_of(table, schema), source_of(table.slice(0, 9), schema)])
         sources[name] = both.through(schema, iter, combine)
     listed, said = [*listed, *listed[:9]], [*said, *said[:9]]

@@ -22,8 +22,8 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.spark import placement, tasks
+from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
-from spark_core.spark.session import SPARK_FAILURES
 from spark_core.spark.tasks import (
     counting,
     dealt,

@@ -1,0 +1,59 @@
+"""The lakegc error behind a failure of Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_core import errors
+from spark_core.errors import LakegcError
+
+# What Spark raises where no error of lakegc is behind it; see `surfacing_errors`.
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+
+# The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
+# Between an error and the one that was raised because of it, or while it was handled, Python writes
+# a sentence.
+_AND_THEN = re.compile(
+    r"\n\n(?:The above exception was the direct cause of"
+    r"|During handling of the above exception, another exception occurred)"
+)
+_RAISED = re.compile(
+    r"spark_core\.errors\.(\w+): ((?:.|\n)*?)"
+    rf"(?={_AND_THEN.pattern}|\n\s*(?:at |\t|SQLSTATE|$)|\Z)"
+)
+
+
+@contextmanager
+def surfacing_errors() -> Iterator[None]:
+    """Turn a failed Spark action back into the lakegc error that an executor raised.
+
+    Spark wraps the error of a Python worker in its own exception and keeps only the text. Callers
+    here decide by class.
+
+    Raises:
+        LakegcError: The error that was raised on the executor, with its class and message.
+    """
+    try:
+        yield
+    except SPARK_FAILURES as failure:
+        original = _original(str(failure))
+        if original is None:
+            raise
+        raise original from failure
+
+
+def _original(text: str) -> LakegcError | None:
+    # The last of the errors of a chain was raised; those before are its causes.
+    errors_there = _RAISED.finditer(text)
+    found = next((each for each in errors_there if not _AND_THEN.match(text, each.end())), None)
+    if found is None:
+        return None
+    kind = getattr(errors, found[1], None)
+    if not (isinstance(kind, type) and issubclass(kind, LakegcError)):
+        return None
+    return kind.from_message(found[2].strip())
