@@ -12,6 +12,7 @@ from spark_core.lakefs.answer_types import PreparedCommits as PreparedCommits
 from spark_core.lakefs.answer_types import PreparedUncommitted as PreparedUncommitted
 from spark_core.lakefs.answer_types import RefsDump as RefsDump
 from spark_core.lakefs.answer_types import StorageConfig as StorageConfig
+from spark_core.lakefs.branch_diff import StagedEntries as StagedEntries
 from spark_core.lakefs.branch_reads import ActionFile as ActionFile
 from spark_core.lakefs.branch_reads import BranchReads as BranchReads
 from spark_core.lakefs.branch_reads import Pull as Pull
@@ -25,13 +26,12 @@ from spark_core.lakefs.files import read_retained as read_retained
 from spark_core.lakefs.files import read_uncommitted as read_uncommitted
 from spark_core.lakefs.files import uncommitted_files as uncommitted_files
 from spark_core.lakefs.options import ServerOptions
+from spark_core.lakefs.rules import LONGEST_RETENTION_DAYS as LONGEST_RETENTION_DAYS
 from spark_core.lakefs.scans import DiffsRead as DiffsRead
-from spark_core.lakefs.scans import StagedEntries as StagedEntries
 from spark_core.lakefs.scans import diff_addresses as diff_addresses
 from spark_core.lakefs.scans import diff_names as diff_names
 from spark_core.lakefs.scans import resolved as resolved
 from spark_core.lakefs.scans import scan_uncommitted as scan_uncommitted
-from spark_core.lakefs.server import LONGEST_RETENTION_DAYS as LONGEST_RETENTION_DAYS
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.walk import complete_refs as complete_refs
 from spark_core.lakefs.walk import walk_refs as walk_refs

@@ -388,8 +388,8 @@ def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete
     place, monkeypatch
 ):
     """Branches that have few entries each, of one size, and many together."""
-    for where in ("spark_core.references.twins.plan.PAGE", "spark_core.lakefs.server._PAGE"):
-        monkeypatch.setattr(where, 5)
+    for where in ("references.twins.plan", "lakefs.entry_lists", "lakefs.server_calls"):
+        monkeypatch.setattr(f"spark_core.{where}.PAGE", 5)
     for number in range(12):
         place.upload(50, f"many/{number}")
     place.commit(50)

@@ -284,7 +284,7 @@ def test_a_branch_that_is_listed_and_never_found_refuses(client: Client) -> None
 def test_rows_of_a_branch_that_broke_off_are_kept_and_counted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_core.lakefs.scans.LOT", 1)
+    monkeypatch.setattr("spark_core.lakefs.branch_diff.LOT", 1)
     server, _ = client(
         {
             BRANCHES: listing("main"),
@@ -344,7 +344,7 @@ def test_a_diff_that_cannot_be_read_refuses(client: Client) -> None:
 def test_a_long_diff_is_looked_up_lot_by_lot_and_an_entry_hidden_in_any_of_them_refuses(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_core.lakefs.scans.LOT", 2)
+    monkeypatch.setattr("spark_core.lakefs.branch_diff.LOT", 2)
     addresses = {name: f"local:///bs/docs/data/{name}" for name in "abcde"}
     answers = {BRANCHES: listing("main"), DIFF: changed(*addresses), ENTRIES: entries(**addresses)}
     server, _ = client(answers)
