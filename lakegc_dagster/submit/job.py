@@ -22,12 +22,7 @@ from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.handover.reference_mark import mark_id
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
-from spark_core.phases import (
-    NOTHING_BY_THIS_SWEEP,
-    NOTHING_DELETED,
-    NOTHING_STARTED,
-    phase,
-)
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, phase
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
 from spark_core.spark import placement

@@ -3,12 +3,14 @@
 This package knows nothing of what a mark or a sweep does.
 """
 
+from spark_core.run.environment import Environment
+from spark_core.run.environment import Storage as Storage
+from spark_core.run.environment import known_endpoint as known_endpoint
+from spark_core.run.opening import open_run
+from spark_core.run.opening import require_past as require_past
 from spark_core.run.options_and_defaults import RunOptions
-from spark_core.run.run import Environment, Run, open_run
-from spark_core.run.run import Storage as Storage
-from spark_core.run.run import known_endpoint as known_endpoint
-from spark_core.run.run import preflight as preflight
-from spark_core.run.run import require_alone as require_alone
-from spark_core.run.run import require_past as require_past
+from spark_core.run.run import Run
+from spark_core.run.run_preflight import preflight as preflight
+from spark_core.run.run_preflight import require_alone as require_alone
 
 __all__ = ["Environment", "Run", "RunOptions", "open_run"]

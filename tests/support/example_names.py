@@ -13,7 +13,7 @@ from spark_core.graveler import read_metarange
 from spark_core.lakefs import ServerOptions
 from spark_core.model import RunKey
 from spark_core.run import RunOptions, open_run
-from spark_core.run.run import Storage
+from spark_core.run.environment import Storage
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
-import spark_core.run.run
+import spark_core.run.opening
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.lakegc_keys import LEASE
@@ -88,7 +88,7 @@ def states(line):
 @pytest.mark.deep
 def test_a_403_on_the_journals_outcome_does_not_say_that_nothing_was_deleted(place, monkeypatch):
     key = place.mark()
-    monkeypatch.setattr(spark_core.run.run, "open_store", NoOutcomes)
+    monkeypatch.setattr(spark_core.run.opening, "open_store", NoOutcomes)
     line = said(place.lakegc("sweep", "repo", "--run", key))
     assert place.left() < place.everything
     assert (
@@ -109,7 +109,7 @@ def test_a_403_on_the_journals_outcome_does_not_say_that_nothing_was_deleted(pla
 @pytest.mark.deep
 def test_a_damaged_journal_is_lakegcs_own_and_what_was_deleted_stands(place, monkeypatch):
     key = place.mark()
-    monkeypatch.setattr(spark_core.run.run, "open_store", DamagedOutcomes)
+    monkeypatch.setattr(spark_core.run.opening, "open_store", DamagedOutcomes)
     line = said(place.lakegc("sweep", "repo", "--run", key), code=3)
     assert place.left() < place.everything
     assert "its name says" in line
@@ -121,7 +121,7 @@ def test_a_damaged_journal_is_lakegcs_own_and_what_was_deleted_stands(place, mon
 
 def test_a_failure_that_is_none_of_lakegcs_ends_a_sweep_with_what_it_had_done(place, monkeypatch):
     key = place.mark()
-    monkeypatch.setattr(spark_core.run.run, "open_store", BrokenOutcomes)
+    monkeypatch.setattr(spark_core.run.opening, "open_store", BrokenOutcomes)
     answer = place.lakegc("sweep", "repo", "--run", key)
     assert answer.exit_code == 1
     assert place.left() < place.everything

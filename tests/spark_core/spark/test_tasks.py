@@ -24,12 +24,7 @@ from spark_core.errors import (
 from spark_core.spark import placement, tasks
 from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
-from spark_core.spark.tasks import (
-    counting,
-    dealt,
-    interleaved,
-    run_tasks,
-)
+from spark_core.spark.tasks import counting, dealt, interleaved, run_tasks
 
 MANY = MOST_ROWS_OF_THE_DRIVER + 1
 
