@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json, read_toml
+from spark_core.settings.lines import Place, line_of
 
 PREFIX = "LAKEGC__"
 
@@ -28,8 +29,6 @@ _POINTER = re.compile(r"_(env|file|command)$")
 _FORMER = {
     "max_base_age_days": "what a mark takes from the index does not age. Leave the line out.",
 }
-
-Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class SettingsSource:
                 return variable
         if self.path is None:
             return "the environment"
-        line = _line_of(self.text, loc)
+        line = line_of(self.text, loc)
         return str(self.path) if line is None else f"{self.path}, line {line}"
 
     def place_of(self, loc: Place) -> str | None:
@@ -280,42 +279,3 @@ def _places(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
         yield (*above, name)
         if isinstance(value, Mapping):
             yield from _places(value, (*above, name))
-
-
-def _line_of(text: str, loc: Place) -> int | None:
-    """Find the line of a key, or of its table if the key is not there; None if neither is."""
-    table: Place = ()
-    fallback = None
-    for number, line in enumerate(text.splitlines(), start=1):
-        written = line.strip()
-        header = written.startswith("[")
-        if not header and "=" not in written:
-            continue
-        try:
-            # The parser itself shows what a header or a key names, with quotes, dots and spaces.
-            named = _only_path(read_toml(written if header else f"{written.partition('=')[0]} = 0"))
-        except ValueError:
-            # A line of a list or a string that spans several lines.
-            continue
-        if header:
-            table = named
-            if table == loc[: len(table)]:
-                fallback = number
-                if table == loc:
-                    return number
-        elif (*table, *named) == loc[: len(table) + len(named)]:
-            return number
-    return fallback
-
-
-def _only_path(document: Any) -> Place:
-    path: list[str | int] = []
-    while document:
-        if isinstance(document, list):
-            document = document[0]
-            continue
-        if not isinstance(document, dict):
-            break
-        ((name, document),) = document.items()
-        path.append(name)
-    return tuple(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import SettingsError
-from spark_core.settings.sections import ServerSettings
+from spark_core.settings.server_and_storage import ServerSettings
 
 if TYPE_CHECKING:
     from spark_core.lakefs.tokens import TokenSource

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_core.settings import load_settings
-from spark_core.settings.sections import RepositorySettings, StorageSettings
+from spark_core.settings.sections import RepositorySettings
+from spark_core.settings.server_and_storage import StorageSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "object-stores.md").read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

@@ -14,7 +14,8 @@ from spark_core.lakefs import ServerOptions
 from spark_core.run import RunOptions
 from spark_core.settings import Settings, load_settings, settings_are_given
 from spark_core.settings import file as settings_file
-from spark_core.settings.sections import RepositorySettings, ServerSettings, StorageSettings
+from spark_core.settings.sections import RepositorySettings
+from spark_core.settings.server_and_storage import ServerSettings, StorageSettings
 from spark_core.storage import StoreOptions
 
 SERVER = '[server]\nendpoint = "http://127.0.0.1:8000"\n'

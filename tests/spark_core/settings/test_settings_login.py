@@ -8,7 +8,7 @@ from spark_core.errors import SettingsError
 from spark_core.lakefs.aws_role import TokenOfAwsRole
 from spark_core.lakefs.tokens import TokenInFile, TokenInVariable, TokenOfCommand
 from spark_core.settings import load_settings
-from spark_core.settings.sections import LOGINS
+from spark_core.settings.server_and_storage import LOGINS
 
 ENDPOINT = "https://lakefs.example.com/api/v1"
 KEYS = {"LAKEGC_ACCESS_KEY_ID": "key", "LAKEGC_SECRET_ACCESS_KEY": "hush"}
