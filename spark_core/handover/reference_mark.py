@@ -32,7 +32,8 @@ from spark_core.records.figures import StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.reference_job import marks
-from spark_core.reference_job.marks import ADDRESSES, SUCCESS, SUMMARY, Summary
+from spark_core.reference_job.marks import ADDRESSES, SUCCESS, SUMMARY
+from spark_core.reference_job.summary import Summary
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.references.rows_aside import place_of

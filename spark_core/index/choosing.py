@@ -7,32 +7,21 @@ in doubt makes the run a clean one, which says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from spark_core import lakegc_keys
 from spark_core.addresses.xids import xid_seconds
-from spark_core.errors import (
-    OF_A_RUN,
-    ChainError,
-    CorruptTableError,
-    LakegcError,
-    NotFoundError,
-    VerdictError,
-)
-from spark_core.index import saved as saved_documents
+from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, LakegcError
+from spark_core.index.last_mark import AUDIT, as_stored, last_passed, saved_by, still_blocked
 from spark_core.index.saved import Saved
 from spark_core.model import RunKey
-from spark_core.records import confirmation, reading, tables
+from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run, chain
 from spark_core.storage import ObjectStore
-
-# The check of a clean run that compares the optimized ones before it with what it finds.
-AUDIT = "optimized_runs_were_right"
 
 # A server process names a new slice after this time at the latest.
 ROTATION = timedelta(hours=1)
@@ -153,8 +142,8 @@ def choose(run: Run) -> Index | Clean:
         return Clean("")
     # Every mark has a listing, even if it did not end.
     keys = [key for key in run.earlier if key != run.key]
-    last = _last_passed(run, [key for key in keys if key < run.key])
-    blocked = tuple(sorted({*last.blocked_by, *_still_blocked(run, last.key)}))
+    last = last_passed(run, [key for key in keys if key < run.key])
+    blocked = tuple(sorted({*last.blocked_by, *still_blocked(run, last.key)}))
     newer = f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else ""
     asked = "a clean run was asked for" if run.full else ""
     why = asked or newer or last.why or _blocked(run, blocked)
@@ -179,7 +168,7 @@ def of(run: Run) -> Index | None:
     if figures is None:
         return None
     key = RunKey.parse(figures.run)
-    saved = _saved(run, key)
+    saved = saved_by(run, key)
     if saved.digest != figures.saved:
         raise ChainError(
             f"what run {key} saved was changed since run {run.key} began to take from it",
@@ -191,11 +180,11 @@ def of(run: Run) -> Index | None:
 def last_saved(run: Run) -> Saved | None:
     """Return what the last mark that passed saved, whatever this run is; None if it is no use."""
     earlier = run.earlier or tables.runs(run.store, tables.NAMESPACE_SLICES.folder)
-    last = _last_passed(run, [key for key in earlier if key < run.key])
+    last = last_passed(run, [key for key in earlier if key < run.key])
     if last.key is None or last.verdict is None:
         return None
     try:
-        return _as_stored(run, last.key, last.verdict)
+        return as_stored(run, last.key, last.verdict)
     except LakegcError:
         return None
 
@@ -209,87 +198,6 @@ def _blocked(run: Run, blocked: tuple[str, ...]) -> str:
     )
 
 
-def _is_confirmed(run: Run, name: str) -> bool:
-    return confirmation.load(run.store, RunKey.parse(name), AUDIT) is not None
-
-
-@dataclass(frozen=True)
-class _Last:
-    """The last mark that passed, if any.
-
-    Attributes:
-        key: Its key.
-        verdict: Its verdict.
-        why: Why nothing may be taken from it; empty for nothing.
-        blocked_by: Newer clean runs whose audit found something that nobody has confirmed.
-    """
-
-    key: RunKey | None = None
-    verdict: Verdict | None = field(default=None, repr=False)
-    why: str = ""
-    blocked_by: tuple[str, ...] = ()
-
-
-def _last_passed(run: Run, keys: Sequence[RunKey]) -> _Last:
-    """Find the last mark that passed, newest first.
-
-    An optimized mark that did not end or did not pass, for whatever reason, makes the next one
-    clean. So what stops one of them does not stop the next night's.
-    """
-    blocked: list[str] = []
-    why = ""
-    for key in keys:
-        try:
-            verdict = _verdict(run, key)
-        except NotFoundError:
-            if _was_optimized(run, key):
-                why = why or f"run {key}, an optimized one, did not end"
-            continue
-        except LakegcError as damaged:
-            return _Last(None, None, why or damaged.found, tuple(blocked))
-        if verdict.instance != run.instance:
-            why = why or f"run {key} is of another instance of the repository"
-            return _Last(None, None, why, tuple(blocked))
-        audited = any(check["name"] == AUDIT for check in verdict.failed)
-        if audited and not _is_confirmed(run, str(key)):
-            blocked.append(str(key))
-        if verdict.passed:
-            return _Last(key, verdict, why, tuple(blocked))
-        if _was_optimized(run, key):
-            why = why or f"run {key}, an optimized one, did not pass its checks"
-    return _Last(None, None, why or "no mark of this repository has passed yet", tuple(blocked))
-
-
-def _verdict(run: Run, key: RunKey) -> Verdict:
-    """Read a verdict; a process reads it once."""
-    where = lakegc_keys.verdict_key(key)
-    if where not in run.documents:
-        run.documents[where] = Verdict.from_json(run.store.read(where), name=where)
-    found: Verdict = run.documents[where]
-    return found
-
-
-def _was_optimized(run: Run, key: RunKey) -> bool:
-    try:
-        slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
-        return ListedFigures.of(slices).is_optimized
-    except LakegcError:
-        return False  # it did not come so far
-
-
-def _still_blocked(run: Run, key: RunKey | None) -> set[str]:
-    """Return the audits that the last mark that passed knew of, and that nobody has confirmed."""
-    if key is None:
-        return set()
-    try:
-        known = _saved(run, key).blocked_by
-    except LakegcError:
-        # What it saved is lost; its first table names them, too.
-        slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
-        known = ListedFigures.of(slices).blocked_by or ()
-    return {name for name in known if not _is_confirmed(run, name)}
-
-
 def _usable(run: Run, key: RunKey, verdict: Verdict) -> Saved:
     """Read what the last mark saved, and refuse what this run cannot take from.
 
@@ -301,33 +209,9 @@ def _usable(run: Run, key: RunKey, verdict: Verdict) -> Saved:
     differing = chain.other_options(run, verdict.options)
     if differing:
         raise ChainError(f"other options decided: {differing}")
-    saved = _as_stored(run, key, verdict)
+    saved = as_stored(run, key, verdict)
     _require_files(run.store, saved)
     return saved
-
-
-def _as_stored(run: Run, key: RunKey, verdict: Verdict) -> Saved:
-    """Read what a run saved, and compare it with the verdict.
-
-    Raises:
-        LakegcError: If it cannot be read, or if the verdict names something else, or nothing.
-    """
-    named = verdict.tables[tables.EXPIRED_ADDRESSES.name].get("saved", "")
-    if named is None:
-        raise VerdictError("it saved nothing")
-    saved = _saved(run, key)
-    if saved.digest != named:
-        raise VerdictError("what it saved is not what its verdict names")
-    return saved
-
-
-def _saved(run: Run, key: RunKey) -> Saved:
-    """Read what a run saved; a process reads it once, and the caller compares it."""
-    where = lakegc_keys.saved_key(key)
-    if where not in run.documents:
-        run.documents[where] = saved_documents.load(run.store, key)
-    found: Saved = run.documents[where]
-    return found
 
 
 def _require_files(store: ObjectStore, saved: Saved) -> None:

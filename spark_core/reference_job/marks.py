@@ -1,4 +1,4 @@
-"""Marks of lakeFS's own collection job: their place, their summary and their addresses.
+"""Marks of lakeFS's own collection job: their place, and their addresses.
 
 The reference job keeps the result of a mark under `_lakefs/retention/gc/unified/<mark_id>/`: the
 addresses as Parquet (`deleted/`) and as text (`deleted.text/`), and last of all `summary.json`. A
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,6 +25,7 @@ import pyarrow.parquet as pq
 from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.json_and_toml import read_json
+from spark_core.reference_job.summary import WAY_ON, Summary
 from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import dealt, run_tasks
 from spark_core.storage import ObjectStore
@@ -39,54 +39,7 @@ ADDRESSES = pa.schema([pa.field("address", pa.string())])
 # Ids are xids today. Older servers had other forms, and no form leads out of its folder.
 _MARK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
-_WAY_ON = "This is a file of the reference job's mark. Name another mark, or mark with lakegc."
 _PART = re.compile(r"part-[^/]+\.parquet")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What `summary.json` says; the names are the job's own.
-
-    Attributes:
-        run_id: Id of the mark.
-        success: Whether the job went on to its end.
-        first_slice: Some slice that it listed; nothing reads it.
-        start_time: When it started, ISO 8601 in UTC.
-        cutoff_time: Objects written at or after it were left alone, ISO 8601 in UTC.
-        num_deleted_objects: How many addresses the mark names, deleted or not.
-    """
-
-    run_id: str
-    success: bool
-    first_slice: str
-    start_time: str
-    cutoff_time: str
-    num_deleted_objects: int
-
-    def to_json(self) -> bytes:
-        """Write it as the job does, on one line."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
-
-    @classmethod
-    def from_json(cls, data: bytes, *, name: str) -> Summary:
-        """Read it; fields that a later job may add are ignored.
-
-        Raises:
-            CorruptTableError: If a field is missing or of another type.
-        """
-        try:
-            document = read_json(data)
-            fields = {field: document[field] for field in cls.__dataclass_fields__}
-        except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(
-                name, None, f"not the summary of a mark of the reference job ({problem!r})", _WAY_ON
-            ) from None
-        for field, kind in (("run_id", str), ("success", bool), ("num_deleted_objects", int)):
-            if type(fields[field]) is not kind:
-                raise CorruptTableError(
-                    name, None, f"`{field}` is {fields[field]!r}, wanted a {kind.__name__}", _WAY_ON
-                )
-        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -162,7 +115,7 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
             f"{store.root}{key}",
             None,
             f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}",
-            _WAY_ON,
+            WAY_ON,
         )
     _require_own_namespace(store, key, data)
     if not summary.success:
@@ -217,7 +170,7 @@ def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
             f"{store.root}{where}deleted/",
             None,
             f"it holds {odd[0]!r}, which the reference job does not write",
-            _WAY_ON,
+            WAY_ON,
         )
     return tuple(f"{where}deleted/{name}" for name in visible)
 
@@ -277,7 +230,7 @@ def addresses(
             None,
             f"its {len(parts)} files hold {named} addresses, its {SUMMARY} says "
             f"{mark.summary.num_deleted_objects}",
-            _WAY_ON,
+            WAY_ON,
         )
     return Addresses(mark, parts, source(store, parts, rows=named))
 
@@ -310,14 +263,14 @@ def _read(store: ObjectStore, part: MarkFile) -> Iterator[pa.RecordBatch]:
             f"{store.root}{part.key}",
             None,
             f"sha256 is {digest}, it was {part.sha256} a moment ago",
-            _WAY_ON,
+            WAY_ON,
         )
     try:
         for batch in _opened(store, part.key, data).iter_batches(batch_size=20_000):
             yield batch.cast(ADDRESSES)
     except (pa.ArrowException, OSError) as problem:
         raise CorruptTableError(
-            f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})", _WAY_ON
+            f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})", WAY_ON
         ) from problem
 
 
@@ -328,7 +281,7 @@ def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
         names = schema.names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise CorruptTableError(
-            f"{store.root}{key}", None, f"no sound Parquet file ({problem})", _WAY_ON
+            f"{store.root}{key}", None, f"no sound Parquet file ({problem})", WAY_ON
         ) from problem
     if names != ["address"] or not (
         pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)
@@ -337,6 +290,6 @@ def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
             f"{store.root}{key}",
             None,
             f"its columns are {schema.to_string()!r}, wanted one string, `address`",
-            _WAY_ON,
+            WAY_ON,
         )
     return parquet

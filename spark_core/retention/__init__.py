@@ -4,10 +4,10 @@ This package is pure: it takes the commit graph and the rules, and returns value
 `spark_core.lakefs` and `spark_core.graveler` read them.
 """
 
-from spark_core.retention.retained import Expiry as Expiry
+from spark_core.retention.graph import require_whole as require_whole
+from spark_core.retention.lines import Expiry as Expiry
 from spark_core.retention.retained import Retention, retained_commits
 from spark_core.retention.retained import decide as decide
-from spark_core.retention.retained import require_whole as require_whole
 from spark_core.retention.sole_keepers import DEFAULT_RULE as DEFAULT_RULE
 from spark_core.retention.sole_keepers import sole_keepers as sole_keepers
 from spark_core.retention.union import COMPACTED as COMPACTED

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from spark_core.model import Commit, Refs, RetentionRules
-from spark_core.retention.retained import children_first
+from spark_core.retention.graph import children_first
 
 # A keeper with the days of its line; the longest come first, then the names.
 _Line = tuple[int, str]

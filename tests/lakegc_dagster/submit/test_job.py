@@ -21,7 +21,7 @@ from lakegc_dagster.submit import job as submit_job
 from lakegc_dagster.submit.job import configuration, read_keys, run
 from lakegc_dagster.submit.keys import read_job
 from spark_core.model import Repository
-from spark_core.reference_job.marks import Summary
+from spark_core.reference_job.summary import Summary
 from tests.support.upstream import upstream_scenario
 
 pytestmark = pytest.mark.spark
