@@ -1,4 +1,7 @@
-"""What sweeps deleted: by their reports, and by the journals of those that did not end."""
+"""What sweeps deleted: by their reports, and by the journals of those that did not end.
+
+A report that left objects is not the end: another process may have gone on, and been killed.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from spark_core.index.saved import Saved
 from spark_core.model import RunKey
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables
+from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -81,7 +85,7 @@ def unanswered_since(run: Run, saved: Saved) -> str:
 
     It was killed, and nobody went on with it: whether the store has the objects, nobody knows but
     the store. It costs a request for each run since, as `deleted_since` needs, and reads the
-    journals of sweeps without a report.
+    journals of sweeps without a report, or whose report left objects.
 
     Args:
         run: The run.
@@ -91,7 +95,8 @@ def unanswered_since(run: Run, saved: Saved) -> str:
         LakegcError: If it cannot be told.
     """
     for key, listed in _swept_since(run, saved):
-        if _report(run, key) is not None:
+        report = _report(run, key)
+        if report is not None and not _may_go_on(report):
             continue
         intended = {
             address
@@ -137,10 +142,9 @@ def _outcomes(
     columns = ["address", "outcome", "deleted_at"]
     wanted = pa.schema([schemas.DELETION_REPORT.field(name) for name in columns])
     report = _report(run, key)
-    if report is None:
+    if report is None or _may_go_on(report):
         yield from _journaled(run, key, "outcome")
-        return
-    if since is not None and report.manifest.reading_ended < since:
+    if report is None or (since is not None and report.manifest.reading_ended < since):
         return
     for part in report.manifest.parts:
         for batch in reading.read_part(run.store, wanted, part):
@@ -157,6 +161,12 @@ def _report(run: Run, key: RunKey) -> StoredTable | None:
             run.documents[where] = None
     found: StoredTable | None = run.documents[where]
     return found
+
+
+def _may_go_on(report: StoredTable) -> bool:
+    """Say whether a sweep left objects: another process may have gone on, and left no report."""
+    figures = DeletionFigures.of(report.manifest)
+    return figures.left_objects > 0 or figures.planned_objects != report.manifest.rows
 
 
 def _journaled(run: Run, key: RunKey, kind: str) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:

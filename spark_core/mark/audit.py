@@ -61,18 +61,20 @@ def since_last_clean(run: Run) -> tuple[RunKey, ...]:
 
 
 def _swept_since(run: Run, keys: Sequence[RunKey], clean: Manifest) -> Iterator[RunKey]:
-    """Yield the optimized runs whose sweep ended after a clean run had begun, the newest first."""
+    """Yield the optimized runs that swept after a clean run had begun, the newest first.
+
+    A sweep that was killed has no report, or not the last word in it.
+    """
     oldest = RunKey.parse(clean.run).instant - run.options.max_mark_age
     since = clean.reading_began - run.options.accepted_skew
     for key in keys:
         if key.instant < oldest:
             break
         with suppress(ChainError, CorruptTableError):
-            report = reading.load_table(run.store, tables.DELETION_REPORT, key).manifest
-            if report.instance != run.instance or report.reading_ended < since:
-                continue
             slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
-            if ListedFigures.of(slices).is_optimized:
+            if slices.instance != run.instance or not ListedFigures.of(slices).is_optimized:
+                continue
+            if any(len(some) for some in deleted_by(run, key, since=since)):
                 yield key
 
 

@@ -108,6 +108,21 @@ def test_a_sweep_that_was_killed_and_ended_later_is_told_by_its_report(run: Run)
     assert unanswered_since(anew(run), saved_by(1)) == ""
 
 
+def test_who_went_on_with_what_a_report_had_left_is_told_by_the_journal(run: Run) -> None:
+    before = earlier(run, 1)
+    plan = before.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
+    journal, left = Journal(run.store, str(before.run.key), plan), ["data/s/1", "data/s/2"]
+    sweep(before, o0="deleted", o1="failed", o2="refused")
+    journal.intend("b.0.0.0.0", journal_entries("", left))
+    assert gone(run, before.run.key) == ["data/s/0"]
+    journal.conclude("b.0.0.0.0", journal_entries("deleted", left[:1]))
+    assert gone(run, before.run.key) == ["data/s/0", "data/s/1"]
+    assert since(run, 1) == hashes_of("data/s/0", "data/s/1").tolist()
+    assert "what became of 1 object is not known" in unanswered_since(anew(run), saved_by(1))
+    sweep(before, o0="deleted", o1="deleted", o2="deleted")
+    assert unanswered_since(anew(run), saved_by(1)) == "", "it was gone on with once more"
+
+
 def test_a_run_that_was_not_swept_deleted_nothing(run: Run) -> None:
     assert gone(run, earlier(run, 1).run.key) == []
 
