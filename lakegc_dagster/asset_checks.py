@@ -11,13 +11,13 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import with_runs
-from lakegc_dagster.failures import failure_of, refusal_of
+from lakegc_dagster.in_dagster.failures import failure_of, refusal_of
+from lakegc_dagster.in_dagster.repeats import repeated_assets
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key, repository_run
-from lakegc_dagster.repeats import repeated_assets
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import VERDICT
+from lakegc_dagster.runs.run_config import VERDICT
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
 from spark_core.records import tables

@@ -6,9 +6,9 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.headlines import of_not_swept, of_stored
+from lakegc_dagster.in_dagster.repeats import repeated_metadata
 from lakegc_dagster.metadata import above, manifest_metadata, work_metadata
 from lakegc_dagster.names import Names, asset_name
-from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable

@@ -10,10 +10,10 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared, table_asset
 from lakegc_dagster.headlines import of_verdict
+from lakegc_dagster.in_dagster.repeats import repeated_metadata
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
-from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import VERDICT, ListingConfig, MarkConfig
+from lakegc_dagster.runs.run_config import VERDICT, ListingConfig, MarkConfig
 from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable

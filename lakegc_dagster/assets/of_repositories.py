@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from lakegc_dagster.freshness import freshness_policy
 from lakegc_dagster.headlines import of_a_run
+from lakegc_dagster.in_dagster.private_doors import is_asked_by_a_condition
+from lakegc_dagster.in_dagster.repeats import made_assets, made_metadata
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.private_doors import is_asked_by_a_condition
-from lakegc_dagster.repeats import made_assets, made_metadata
-from lakegc_dagster.run_config import VERDICT
-from lakegc_dagster.start_run import RequestConfig, Startable, ask
+from lakegc_dagster.runs.run_config import VERDICT
+from lakegc_dagster.schedules.freshness import freshness_policy
+from lakegc_dagster.schedules.start_run import RequestConfig, Startable, ask
 from spark_core.records.tables import DELETION_REPORT
 from spark_core.settings import Settings
 

@@ -5,8 +5,8 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.headlines import of_policy
+from lakegc_dagster.in_dagster.repeats import repeated_metadata
 from lakegc_dagster.metadata import table_metadata, work_metadata
-from lakegc_dagster.repeats import repeated_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
 from spark_core.records import tables

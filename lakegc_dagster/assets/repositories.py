@@ -5,11 +5,11 @@ from typing import Any
 
 import dagster as dg
 
-from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.headlines import of_repositories
+from lakegc_dagster.in_dagster.failures import raising_failures
 from lakegc_dagster.metadata import work_metadata
 from lakegc_dagster.names import OWN, Names
-from lakegc_dagster.run_config import HOUSE_KEEPING, VERDICT
+from lakegc_dagster.runs.run_config import HOUSE_KEEPING, VERDICT
 from spark_core.phases import NOTHING_DELETED, phase
 from spark_core.settings import Settings
 from spark_core.spark import placement
@@ -45,7 +45,7 @@ def build_repositories(
         It is read from the stores, so runs of every machine are in it. The plots show the figures
         of each repository apart.
         """
-        from lakegc_dagster.overview import overview
+        from lakegc_dagster.stored_runs.overview import overview
 
         before = placement.work_so_far()
         with raising_failures(lambda _error: None), phase(NOTHING_DELETED):

@@ -6,9 +6,9 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import table_asset
-from lakegc_dagster.repeats import is_at_rest
+from lakegc_dagster.in_dagster.repeats import is_at_rest
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import VERDICT, SweepConfig
+from lakegc_dagster.runs.run_config import VERDICT, SweepConfig
 from spark_core.records import tables
 
 if TYPE_CHECKING:

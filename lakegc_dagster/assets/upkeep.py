@@ -11,12 +11,12 @@ from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.assets.of_repositories import report_run
 from lakegc_dagster.headlines import of_house_keeping
-from lakegc_dagster.healing import failed_before, heal
+from lakegc_dagster.in_dagster.healing import failed_before, heal
+from lakegc_dagster.in_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.partitions import forget_runs
-from lakegc_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import HOUSE_KEEPING, VERDICT, LeaseConfig
+from lakegc_dagster.runs.run_config import HOUSE_KEEPING, VERDICT, LeaseConfig
 from spark_core.records.tables import DELETION_REPORT
 
 

@@ -7,10 +7,10 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.headlines import of_what_if
+from lakegc_dagster.in_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.metadata import page_metadata, work_metadata
-from lakegc_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import VERDICT
+from lakegc_dagster.runs.run_config import VERDICT
 from spark_core.run.local_path import page_to_open
 
 _NAME = "what_if"

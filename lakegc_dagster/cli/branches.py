@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.account import who
 from lakegc_dagster.cli.act_document import (
     BranchDecided,
     BranchDone,
@@ -22,6 +21,7 @@ from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType
 from lakegc_dagster.cli.groups import Commands
 from lakegc_dagster.cli.holds import open_now
+from lakegc_dagster.terminal.account import who
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def branches_end_holds(config: Path | None, repository: str) -> int:
 
 
 def _show_mark(run: Run, made: BranchMark) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.plain_text import visible
 
     rows = [
@@ -208,7 +208,7 @@ def _show_undoable(run: Run) -> None:
 
 
 def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.branches.stale.deletion import OPEN
     from spark_core.plain_text import visible
 
@@ -251,7 +251,7 @@ def _minute(instant: datetime) -> str:
 
 
 def _say(words: str) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.plain_text import visible
 
     console.console().print(visible(words), markup=False, soft_wrap=True)

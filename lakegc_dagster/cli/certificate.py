@@ -12,7 +12,7 @@ import click
 from lakegc_dagster.cli.act_document import Certified
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
-from lakegc_dagster.whole_file import require_place, write_file
+from lakegc_dagster.terminal.whole_file import require_place, write_file
 from spark_core.errors import FAILED
 from spark_core.plain_text import visible
 
@@ -69,8 +69,8 @@ def certificate(
       lakegc certificate my-repo 2026-11-20T02-00-00Z --path people/4711/ --key key.pem
       openssl genpkey -algorithm ed25519 -out key.pem
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
+    from lakegc_dagster.terminal import console
     from spark_core.certificate import content, issue, seal_and_signature
 
     if prefix == "":
@@ -130,7 +130,7 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
       lakegc verify certificate.json --public-key operator.pem
       lakegc verify certificate.json --store
     """  # noqa: D301 - as above
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.certificate import content, seal_and_signature
 
     shown = console.console()
@@ -189,7 +189,7 @@ def _plain(text: str) -> str:
 
 
 def _show(shown: Console, made: dict[str, Any]) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     # As above.
     shown.print(visible(made["statement"]), markup=False, soft_wrap=True)

@@ -19,7 +19,7 @@ from lakegc_dagster.cli.launching import launch_each
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
-    from lakegc_dagster.job_names import JobName
+    from lakegc_dagster.runs.job_names import JobName
     from spark_core.model import RunKey
     from spark_core.settings import Settings
 

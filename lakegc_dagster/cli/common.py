@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from lakegc_dagster.foreign_errors import in_a_sentence
-from lakegc_dagster.spark_output import OUTPUT
-from lakegc_dagster.terminal import lost_output, show_any_letter
+from lakegc_dagster.terminal.foreign_errors import in_a_sentence
+from lakegc_dagster.terminal.output import lost_output, show_any_letter
+from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import (
     INTERRUPTED,
     LakegcError,
@@ -172,7 +172,7 @@ def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> i
         verbose: Show Spark's own lines.
         debug: Show the traceback of an error.
     """
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     OUTPUT.is_shown = verbose
     show_any_letter()
@@ -194,7 +194,7 @@ def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> i
 
 def _show_failure(error: LakegcError, *, debug: bool) -> int:
     """Show an error, and return the exit code that it calls for."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     if debug:
         # Control characters in text that an error quotes must not reach the terminal.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.account import who
 from lakegc_dagster.cli.act_document import Confirmed
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, read_settings
+from lakegc_dagster.terminal.account import who
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -45,8 +45,8 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
       lakegc confirm my-repo expired_share_is_plausible --run 2026-11-20T02-00-00Z
       lakegc confirm my-repo policy_is_confirmed --run 2026-11-20T02-00-00Z
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
+    from lakegc_dagster.terminal import console
     from spark_core.checks import confirming
     from spark_core.references.policies import confirmed as policies
 

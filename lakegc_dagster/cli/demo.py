@@ -75,8 +75,8 @@ def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
     """  # noqa: D301 - as above
 
     def body() -> int:
-        from lakegc_dagster import console
         from lakegc_dagster.cli.warm_up import run_warm_up
+        from lakegc_dagster.terminal import console
 
         return run_warm_up(console.console(), again=again)
 

@@ -72,7 +72,7 @@ def doctor(
       lakegc doctor my-repo --json
       lakegc doctor --namespace s3://bucket/my-old-repo
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.examined import examined_namespace
 
@@ -116,8 +116,8 @@ def _examined(
 
 
 def _session(settings: Settings) -> Session:
-    from lakegc_dagster.java_process import start_quietly
     from lakegc_dagster.resources import Wiring, build_resources
+    from lakegc_dagster.terminal.java_process import start_quietly
 
     start_quietly(settings)
     resource: SparkResource = build_resources(Wiring(settings))["spark"]
@@ -131,7 +131,7 @@ def _findings(settings: Settings, repository_id: str, *, spark: bool) -> Iterato
 
 
 def _show(shown: Console, repository_id: str, findings: Sequence[Finding]) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     failed, unknown = (
         sum(finding.passed is value for finding in findings) for value in (False, None)

@@ -134,7 +134,7 @@ def closing_table(ended: Sequence[Ended], seconds: float) -> Table:
         ended: How each ended.
         seconds: How long all took together.
     """
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     has_price = any(each.price is not None for each in ended)
     rows = [_row(each.repository, _what(each), [each], has_price=has_price) for each in ended]

@@ -80,7 +80,7 @@ def _document(found: Erasure) -> WayToErasure:
 
 
 def _show(repository: str, found: Erasure) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
 
@@ -109,8 +109,8 @@ def _show(repository: str, found: Erasure) -> None:
 
 
 def _write_policy(run: Run, under: UnderPrefix, prefix: str, target: Path) -> None:
-    from lakegc_dagster import console
-    from lakegc_dagster.whole_file import require_place, write_file
+    from lakegc_dagster.terminal import console
+    from lakegc_dagster.terminal.whole_file import require_place, write_file
     from spark_core.certificate import erasure
     from spark_core.references.policies import versions
 

@@ -59,8 +59,8 @@ def explain(
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_chosen
+    from lakegc_dagster.terminal import console
     from spark_core.explain import addresses_of, explain_folder, is_folder
     from spark_core.explain import explain as explained
 
@@ -100,7 +100,7 @@ def _repository_and_object(named: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _show_folder(found: FolderExplanation, *, as_json: bool) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     if as_json:
         click.echo(found.to_json())

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from lakegc_dagster.account import who
 from lakegc_dagster.cli.act_document import HoldNow
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
+from lakegc_dagster.terminal.account import who
 
 if TYPE_CHECKING:
     from spark_core.holds import Kind
@@ -88,7 +88,7 @@ def hold_add(
         )
     ((kind, value),) = given.items()
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core import holds
         from spark_core.lock import lease_log
 
@@ -122,7 +122,7 @@ def hold_list(config: Path | None, repository: str, *, as_json: bool) -> int:
       lakegc hold list my-repo --json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core import holds
 
         found = holds.load(open_now(config, stack, repository).store).holds
@@ -165,7 +165,7 @@ def hold_remove(config: Path | None, repository: str, name: str) -> int:
       lakegc hold remove my-repo audit-2026
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core import holds
 
         gone = holds.remove(open_now(config, stack, repository), name)

@@ -21,14 +21,14 @@ from lakegc_dagster.cli.metrics import publish_metrics
 from lakegc_dagster.cli.night_document import show_document
 from lakegc_dagster.cli.notify import tell_of_failure, tell_of_night
 from lakegc_dagster.cli.shown_report import show_refused, show_report
-from lakegc_dagster.foreign_errors import in_a_sentence
-from lakegc_dagster.spark_output import OUTPUT
+from lakegc_dagster.terminal.foreign_errors import in_a_sentence
+from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import LakegcError
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase, state_of
 
 if TYPE_CHECKING:
-    from lakegc_dagster.job_names import JobName
     from lakegc_dagster.launch.run_job import LaunchResult
+    from lakegc_dagster.runs.job_names import JobName
     from spark_core.events import OnEvent
     from spark_core.model import RunKey
     from spark_core.settings import Settings
@@ -101,9 +101,9 @@ def launch_each(
     Returns:
         The largest exit code of all.
     """
-    from lakegc_dagster.java_process import LOG_NAME
-    from lakegc_dagster.run_keys import new_run_key
+    from lakegc_dagster.runs.run_keys import new_run_key
     from lakegc_dagster.stored_runs import open_known
+    from lakegc_dagster.terminal.java_process import LOG_NAME
     from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.environment import require_spark
 
@@ -169,9 +169,9 @@ def _answered(settings: Settings, jobs: Mapping[str, JobName], *, yes: bool) -> 
 
 def _several(night: _Night) -> list[Ended]:
     """Run the jobs of several repositories, with a line for each and a table at the end."""
-    from lakegc_dagster import console
     from lakegc_dagster.launch.interrupts import Interrupts
     from lakegc_dagster.launch.run_job import prepare_runs
+    from lakegc_dagster.terminal import console
     from spark_core.clocks import SystemClock
     from spark_core.lakefs.side_by_side import side_by_side
     from spark_core.spark import placement
@@ -231,7 +231,7 @@ def _quietly(night: _Night, repository_id: str) -> Ended:
 
 def _show_end(night: _Night, each: Ended) -> None:
     """Show in a line how one of several repositories ended, with the reason if that is not well."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     shown.print(each.line, markup=False, soft_wrap=True)
@@ -245,7 +245,7 @@ def _show_end(night: _Night, each: Ended) -> None:
 
 def _step_by_step(night: _Night, repository_id: str) -> Ended:
     """Run the job of a repository, and show its steps and its report."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     settings, key, name = night.settings, night.key, night.jobs[repository_id]
     shown, began = console.console(), time.monotonic()

@@ -38,9 +38,9 @@ def metrics(config: Path | None, file: Path | None, *, show: bool) -> int:
       lakegc metrics
       lakegc metrics --file /var/lib/node_exporter/lakegc.prom
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
     from lakegc_dagster.metrics.gauges import metrics_text, publish, write_metrics
-    from lakegc_dagster.overview import overview
+    from lakegc_dagster.stored_runs.overview import overview
+    from lakegc_dagster.terminal import console
 
     shown, now = console.console(), datetime.now(UTC)
     with ExitStack() as stack:
@@ -65,9 +65,9 @@ def publish_metrics(settings: Settings) -> None:
     """
     if settings.metrics.file is None and settings.metrics.push_gateway is None:
         return
-    from lakegc_dagster import console
     from lakegc_dagster.metrics.gauges import publish
-    from lakegc_dagster.overview import overview
+    from lakegc_dagster.stored_runs.overview import overview
+    from lakegc_dagster.terminal import console
 
     try:
         publish(settings, overview(settings), datetime.now(UTC))

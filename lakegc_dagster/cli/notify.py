@@ -16,7 +16,7 @@ from spark_core.errors import LakegcError, SettingsError
 
 if TYPE_CHECKING:
     from lakegc_dagster.notices.messages import Message
-    from lakegc_dagster.overview import Past
+    from lakegc_dagster.stored_runs.overview import Past
     from spark_core.model import RunKey
     from spark_core.settings import Settings
 
@@ -38,9 +38,9 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
       lakegc notify --test
       lakegc notify
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
     from lakegc_dagster.notices.messages import Message, of_status
     from lakegc_dagster.notices.sending import send, tell
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     with ExitStack() as stack:
@@ -55,7 +55,7 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
             went = send(settings, Message("test", "", "", words, subject="a test"))
             shown.print(f"told     {', '.join(went)}", markup=False, soft_wrap=True)
             return 0
-        from lakegc_dagster.overview import overview
+        from lakegc_dagster.stored_runs.overview import overview
 
         found = list(overview(settings, repositories))
         messages = (
@@ -100,7 +100,7 @@ def tell_of_night(
         return
     from lakegc_dagster.notices.digest import digest_of
     from lakegc_dagster.notices.sending import tell
-    from lakegc_dagster.overview import overview
+    from lakegc_dagster.stored_runs.overview import overview
 
     def send() -> None:
         rows = [past.row for past in overview(settings, repositories)]
@@ -126,7 +126,7 @@ def tell_of_failure(
 
 
 def _trying(send: Callable[[], object]) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     try:
         send()

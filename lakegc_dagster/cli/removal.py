@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.account import who
 from lakegc_dagster.cli.act_document import Confirmed, RuleDone, RulesDone
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, take_over_option
 from lakegc_dagster.cli.holds import open_now
+from lakegc_dagster.terminal.account import who
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def retention_confirm(config: Path | None, repository: str, digest: str, *, rese
       lakegc retention confirm my-repo 1f0c2a9b77d1 --resets
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core.branches import removal
         from spark_core.references.policies import confirmed
 
@@ -188,7 +188,7 @@ def _require_this_one(version: Version, digest: str, *, resets: bool) -> None:
 
 def show_removed(named: Sequence[Named], title: str) -> None:
     """Show what removal rules name, apart from what expires, with their largest and newest."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.plain_text import bytes_text, visible
 
     shown = console.console()
@@ -237,7 +237,7 @@ def _until(until: datetime | None) -> str:
 
 def _show_words(named: Sequence[Named]) -> None:
     """Say why entries stay, and what is wrong with a rule."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.plain_text import visible
 
     shown = console.console()
@@ -252,7 +252,7 @@ def _show_words(named: Sequence[Named]) -> None:
 
 
 def _show_removal(repository: str, key: str, done: Removal, *, dry_run: bool) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     what = "Would be removed from" if dry_run else "Removal from"
@@ -270,7 +270,7 @@ def _show_removal(repository: str, key: str, done: Removal, *, dry_run: bool) ->
 
 
 def _show_undone(repository: str, key: RunKey, done: Sequence[Reverted]) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.plain_text import visible
 
     shown = console.console()

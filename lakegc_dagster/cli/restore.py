@@ -153,8 +153,8 @@ def _causes(done: Restored) -> list[tuple[str, str, str]]:
 
 
 def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) -> None:
-    from lakegc_dagster import console
     from lakegc_dagster.stored_runs import local_path
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     done_words = "What a restore would do" if dry_run else "Restored"
@@ -216,7 +216,7 @@ def _how_to_keep(repository_id: str, addresses: Sequence[str]) -> str:
 
 def _show_links(run: Run, done: Restored, links: Sequence[LinkAgain]) -> None:
     """Print the lines of `lakectl` that refer again to what came back."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     if links:
@@ -246,7 +246,7 @@ def _show_links(run: Run, done: Restored, links: Sequence[LinkAgain]) -> None:
 
 def _show_missed(sentences: Sequence[str]) -> None:
     """Say what a folder may have had although no path on record says so."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     for sentence in sentences:
         console.console().print(f"{sentence}.", style="yellow", markup=False, soft_wrap=True)

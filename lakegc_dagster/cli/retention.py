@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.account import who
 from lakegc_dagster.cli.act_document import PolicyNow
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.branches import branches
@@ -23,6 +22,7 @@ from lakegc_dagster.cli.removal import (
     show_removed,
 )
 from lakegc_dagster.cli.shown_policy import rules_in_words, show_found, show_policy
+from lakegc_dagster.terminal.account import who
 from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
         show_policy(repository, version, policy)
         absent = _absent_branches(policy, {b.id for b in run.server.branches(repository)})
         if absent:
-            from lakegc_dagster import console
+            from lakegc_dagster.terminal import console
 
             console.console().print(
                 f"There is no branch named {', '.join(absent)}: such a rule does nothing until "
@@ -119,7 +119,7 @@ def retention_get(config: Path | None, repository: str, *, as_json: bool) -> int
       lakegc retention get my-repo --json > retention.json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core.references.policies import versions
 
         version = versions.newest(open_now(config, stack, repository))
@@ -148,7 +148,7 @@ def retention_delete(config: Path | None, repository: str) -> int:
       lakegc retention delete my-repo
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core.references.policies import versions
 
         version = versions.put(open_now(config, stack, repository), None, who=who())
@@ -174,7 +174,7 @@ def retention_history(config: Path | None, repository: str, *, as_json: bool) ->
       lakegc retention history my-repo --json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
         from spark_core.references.policies import versions
 
         found = versions.history(open_now(config, stack, repository).store)

@@ -226,7 +226,7 @@ def _kept_last(settings: Settings, repository_id: str) -> int:
 
 
 def _show_rules(settings: Settings, server: LakeFSServer, repository_id: str) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     server.repository(repository_id)

@@ -83,7 +83,7 @@ def show(
     settings: Settings, repository_id: str, now: RetentionRules | None, asked: RetentionRules
 ) -> None:
     """Show what would change; where nobody can know what it frees, say why."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     rows = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
-from lakegc_dagster.whole_file import require_place, write_file
+from lakegc_dagster.terminal.whole_file import require_place, write_file
 from spark_core.errors import FAILED
 from spark_core.plain_text import Price, amount_text, bytes_text, money_text
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from lakegc_dagster.overview import Past
+    from lakegc_dagster.stored_runs.overview import Past
     from spark_core.report.past_run import PastRun
     from spark_core.report.status import KindStatus, RepositoryStatus
 
@@ -76,8 +76,8 @@ def runs(
       lakegc runs --last 3
       lakegc runs my-repo --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
-    from lakegc_dagster.overview import overview
+    from lakegc_dagster.stored_runs.overview import overview
+    from lakegc_dagster.terminal import console
 
     shown, code, document = console.console(), 0, dict[str, Any]()
     with ExitStack() as stack:
@@ -130,8 +130,8 @@ def status(
       lakegc status --json
       lakegc status --html /var/www/lakegc.html
     """  # noqa: D301 - as above
-    from lakegc_dagster import console
-    from lakegc_dagster.overview import overview
+    from lakegc_dagster.stored_runs.overview import overview
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     if page is not None:
@@ -162,7 +162,7 @@ def _page(found: Sequence[Past], server: str) -> str:
 def _show_runs(
     shown: Console, repository_id: str, found: Sequence[PastRun], price: Price | None
 ) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     if not found:
         shown.print(f"{repository_id} has no runs yet (`lakegc mark {repository_id}`)\n")
@@ -264,7 +264,7 @@ def _totals(found: Sequence[RepositoryStatus]) -> list[str]:
 
 
 def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     columns = (
         "repository", "last good mark", "last sweep", "reclaimed in 30 days", "in all", "waiting",

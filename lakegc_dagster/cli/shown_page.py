@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.whole_file import write_file
+from lakegc_dagster.terminal.whole_file import write_file
 from spark_core.errors import LakegcError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ _EFFECTS = {
 
 def show_policy(repository: str, version: Version, policy: Policy) -> None:
     """Show the rules of a version."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     rows = [
@@ -53,7 +53,7 @@ def show_policy(repository: str, version: Version, policy: Policy) -> None:
 
 
 def _show_lifecycle(repository: str, lifecycle: Lifecycle) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     rows = [
@@ -104,7 +104,7 @@ def show_named(run: Run) -> None:
         return
     policy = versions.history(run.store)[facts["policy_version"] - 1].policy
     if policy is not None:
-        from lakegc_dagster import console
+        from lakegc_dagster.terminal import console
 
         console.console().print()
         show_found(run, policy, facts, names="names")
@@ -112,7 +112,7 @@ def show_named(run: Run) -> None:
 
 def _show_unread(run: Run) -> None:
     """Say why a run looked at no policy, if there is one that cannot be read."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.references.policies import versions
     from spark_core.references.policies.expirations import UNREADABLE
 
@@ -138,7 +138,7 @@ def show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str
         facts: What was found, as table `policy_expirations` keeps it.
         names: The verb of the policy: `names`, or `would name`.
     """
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core.plain_text import bytes_text, visible
 
     shown = console.console()

@@ -36,8 +36,8 @@ def show_report(
         earlier: Whether to name the runs before it.
         marked: Run and report of a mark that this process has just made.
     """
-    from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report, local_path
+    from lakegc_dagster.terminal import console
     from spark_core.records import tables
 
     shown = console.console()
@@ -108,8 +108,8 @@ def show_refused(
         key: Run key.
         result: How the run ended.
     """
-    from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report
+    from lakegc_dagster.terminal import console
 
     next_step = way_on(settings, repository_id, key, result)
     if not next_step:

@@ -40,9 +40,9 @@ def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
       lakegc ui --port 3001 --config /etc/lakegc.toml
       lakegc ui --host 0.0.0.0
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster import console
     from lakegc_dagster.demo import sandbox as demo_sandbox
     from lakegc_dagster.launch import ui as dagster_ui
+    from lakegc_dagster.terminal import console
 
     if sandbox and config is None:
         config = demo_sandbox.settings_file(demo_sandbox.DIRECTORY)

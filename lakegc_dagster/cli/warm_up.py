@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lakegc_dagster import java_process
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.stored_runs import load_report
+from lakegc_dagster.terminal import java_process
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.model import RunKey
 from spark_core.settings import load_settings

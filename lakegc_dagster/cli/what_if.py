@@ -134,7 +134,7 @@ def what_if(
 
 def _keep(run: Run, found: WhatIf, days: Sequence[int], *, as_json: bool) -> None:
     """Keep the answer for the page of the run; what prevents it is a warning."""
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
     from spark_core import explain
 
     try:
@@ -152,7 +152,7 @@ def _keep(run: Run, found: WhatIf, days: Sequence[int], *, as_json: bool) -> Non
 
 
 def _show(found: WhatIf) -> None:
-    from lakegc_dagster import console
+    from lakegc_dagster.terminal import console
 
     shown = console.console()
     price = found.price

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from lakegc_dagster import console
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.stored_runs import open_stored
+from lakegc_dagster.terminal import console
 from spark_core.branches import removal
 from spark_core.branches.stale import deletion, marked
 from spark_core.model import RunKey

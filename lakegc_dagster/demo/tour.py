@@ -16,19 +16,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lakegc_dagster import console
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.branches_and_entries import CLEAR, REMOVE, show_branches, show_removal
 from lakegc_dagster.demo.proof import ApiReader, Proof, prove
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
-from lakegc_dagster.java_process import start_quietly
-from lakegc_dagster.job_names import JobName
 from lakegc_dagster.launch.run_job import LaunchResult, launch
+from lakegc_dagster.runs.job_names import JobName
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.policy_history import POLICY, policy_history
 from lakegc_dagster.sandbox.story import Story
 from lakegc_dagster.stored_runs import explained, load_report, local_path, open_stored
+from lakegc_dagster.terminal import console
+from lakegc_dagster.terminal.java_process import start_quietly
 from spark_core import lakegc_keys
 from spark_core.errors import UnsafePlanError
 from spark_core.explain import Explanation

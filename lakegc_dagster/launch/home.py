@@ -8,8 +8,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from lakegc_dagster.foreign_errors import in_dagsters_home
-from lakegc_dagster.private_doors import instance_without_log_files
+from lakegc_dagster.in_dagster.private_doors import instance_without_log_files
+from lakegc_dagster.terminal.foreign_errors import in_dagsters_home
 
 # The name of the code location in each workspace of lakegc: `lakegc ui`, `dagster dev` in a clone,
 # and the runs of the command line. Dagster keeps the state of schedules and sensors by it.

@@ -11,18 +11,18 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from lakegc_dagster.account import who
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.failures import RETRIES, RETRY_AFTER, may_pass, refusal_of
-from lakegc_dagster.job_names import JobName
+from lakegc_dagster.in_dagster.failures import RETRIES, RETRY_AFTER, may_pass, refusal_of
+from lakegc_dagster.in_dagster.pool_limit import limit_pool
+from lakegc_dagster.in_dagster.private_doors import as_runs_of, share_log_handlers
 from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
 from lakegc_dagster.names import POOL
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.pool_limit import limit_pool
-from lakegc_dagster.private_doors import as_runs_of, share_log_handlers
 from lakegc_dagster.resources import Observer, Wiring, build_resources
-from lakegc_dagster.run_config import ops_config
+from lakegc_dagster.runs.job_names import JobName
+from lakegc_dagster.runs.run_config import ops_config
 from lakegc_dagster.schedules import WantedRun
+from lakegc_dagster.terminal.account import who
 from spark_core.checks import CheckResult
 from spark_core.errors import LakegcError, SameWorkError
 from spark_core.events import Event, OnEvent

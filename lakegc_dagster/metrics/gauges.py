@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lakegc_dagster.metrics.open_metrics import CONTENT_TYPE, Gauge, exposition
-from lakegc_dagster.whole_file import write_file
+from lakegc_dagster.terminal.whole_file import write_file
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.report.past_run import STATES, PastRun
 from spark_core.report.past_runs import refusals
 from spark_core.settings import Settings
 
 if TYPE_CHECKING:
-    from lakegc_dagster.overview import Past
+    from lakegc_dagster.stored_runs.overview import Past
     from spark_core.report.status import KindStatus, RepositoryStatus
 
 _MONEY = (

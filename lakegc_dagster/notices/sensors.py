@@ -60,7 +60,7 @@ def _digest(settings: Settings, names: Names) -> dg.SensorDefinition:
         if before is not None:
             from lakegc_dagster.notices.digest import digest_of
             from lakegc_dagster.notices.sending import tell
-            from lakegc_dagster.overview import overview
+            from lakegc_dagster.stored_runs.overview import overview
 
             rows = [past.row for past in overview(settings, newest=_NEWEST)]
             tell(settings, digest_of(rows, before))
@@ -186,7 +186,7 @@ def _overdue_and_waiting(settings: Settings, names: Names) -> dg.SensorDefinitio
         context: dg.SensorEvaluationContext,
     ) -> dg.SkipReason:
         from lakegc_dagster.notices.sending import tell
-        from lakegc_dagster.overview import overview
+        from lakegc_dagster.stored_runs.overview import overview
 
         statuses = [past.status for past in overview(settings, newest=_NEWEST)]
         sent_before = frozenset(read_json(context.cursor or "[]"))

@@ -13,7 +13,6 @@ import dagster as dg
 
 from lakegc_dagster.asset_checks import as_dagster, build_checks
 from lakegc_dagster.assets.of_repositories import report_run
-from lakegc_dagster.failures import Retries, failure_of, raising_failures, refusal_of
 from lakegc_dagster.headlines import (
     of_house_keeping,
     of_not_swept,
@@ -21,7 +20,10 @@ from lakegc_dagster.headlines import (
     of_stored,
     of_verdict,
 )
-from lakegc_dagster.healing import failed_before, heal
+from lakegc_dagster.in_dagster.failures import Retries, failure_of, raising_failures, refusal_of
+from lakegc_dagster.in_dagster.healing import failed_before, heal
+from lakegc_dagster.in_dagster.private_doors import is_of_a_backfill
+from lakegc_dagster.in_dagster.repeats import made_assets, repeated_metadata
 from lakegc_dagster.metadata import (
     Metadata,
     above,
@@ -32,9 +34,7 @@ from lakegc_dagster.metadata import (
 from lakegc_dagster.names import Names, asset_name
 from lakegc_dagster.partitions import forget_runs, parse_partition_key
 from lakegc_dagster.pipes.launchers import Launcher
-from lakegc_dagster.private_doors import is_of_a_backfill
-from lakegc_dagster.repeats import made_assets, repeated_metadata
-from lakegc_dagster.run_config import HOUSE_KEEPING, LaunchedConfig
+from lakegc_dagster.runs.run_config import HOUSE_KEEPING, LaunchedConfig
 from spark_core import errors
 from spark_core.checks import CheckResult
 from spark_core.errors import IncompleteReadError, LakegcError

@@ -17,16 +17,16 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 
 from lakegc_dagster import engine
-from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
-from lakegc_dagster.java_process import start_logged
-from lakegc_dagster.job_names import REQUESTED_RUNS, JobName
+from lakegc_dagster.in_dagster.failures import RETRY_AFTER, Retries, raising_failures
+from lakegc_dagster.in_dagster.private_doors import started_by_a_person
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.private_doors import started_by_a_person
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
-from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
-from lakegc_dagster.spark_output import OUTPUT
+from lakegc_dagster.runs.job_names import REQUESTED_RUNS, JobName
+from lakegc_dagster.runs.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
+from lakegc_dagster.terminal.java_process import start_logged
+from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError
@@ -281,7 +281,7 @@ class Runs(dg.ConfigurableResource[Any]):
             return
         if not started_by_a_person(asked.tags, self.names.named(REQUESTED_RUNS)):
             return
-        from lakegc_dagster.request_checks import was_wrong
+        from lakegc_dagster.runs.request_checks import was_wrong
 
         settings, now = self.wiring.settings, self.wiring.clock.now()
         if was_wrong(error, settings, partition_key, run, job=job, now=now):
@@ -298,7 +298,7 @@ class Runs(dg.ConfigurableResource[Any]):
             key: Run key.
             is_new: Whether it was made for this request.
         """
-        from lakegc_dagster.request_checks import wrong_request
+        from lakegc_dagster.runs.request_checks import wrong_request
 
         settings = self.wiring.settings
         assert settings is not None  # noqa: S101 - whoever asks has read them

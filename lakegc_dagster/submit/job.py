@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from lakegc_dagster import console
 from lakegc_dagster.submit.keys import OWN, Job, read_job
+from lakegc_dagster.terminal import console
 from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
 from spark_core.clocks import SystemClock

@@ -8,8 +8,8 @@ from dagster._core.definitions.freshness import FreshnessState, FreshnessStateCh
 
 from lakegc_dagster.assets.of_repositories import DUE
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.known_repositories import known_repositories, remember_repositories
 from lakegc_dagster.names import OWN, Names
+from lakegc_dagster.schedules.known_repositories import known_repositories, remember_repositories
 from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import failure, new_key
 

@@ -112,7 +112,7 @@ def test_the_night_runs_what_the_patterns_match(monkeypatch):
 
 def test_the_sensor_adds_what_the_patterns_match_as_partitions(monkeypatch):
     monkeypatch.setattr(
-        "lakegc_dagster.sensors.collected_repositories",
+        "lakegc_dagster.schedules.sensors.collected_repositories",
         lambda found: collected_repositories(found, Server("team-b")),
     )
     sensor = next(

@@ -6,10 +6,10 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.in_dagster.private_doors import started_by_a_person
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.notices.sensors import message_of
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.private_doors import started_by_a_person
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from spark_core.errors import SettingsError
 from spark_core.settings import Settings

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.overview import overview
 from lakegc_dagster.resources import SparkResource
+from lakegc_dagster.stored_runs.overview import overview
 from spark_core import explain, lakegc_keys, report
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 from tests.spark_core.report.test_report_page import CURVE

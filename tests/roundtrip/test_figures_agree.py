@@ -14,7 +14,7 @@ import pytest
 
 from lakegc_dagster import headlines
 from lakegc_dagster.metrics.gauges import metrics_text
-from lakegc_dagster.overview import Past
+from lakegc_dagster.stored_runs.overview import Past
 from spark_core import report
 from spark_core.checks import verdict
 from spark_core.explain import explain_each

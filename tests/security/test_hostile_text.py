@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakegc_dagster import console, metadata
+from lakegc_dagster import metadata
+from lakegc_dagster.terminal import console
 from spark_core import report
 from spark_core.addresses.namespace import Namespace
 from spark_core.doctor.questions import found_by

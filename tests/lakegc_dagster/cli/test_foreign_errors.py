@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lakegc_dagster import whole_file
 from lakegc_dagster.cli.common import guarded
 from lakegc_dagster.cli.main import main
-from lakegc_dagster.foreign_errors import in_dagsters_home
 from lakegc_dagster.launch.home import open_instance, prepare_home
+from lakegc_dagster.terminal import whole_file
+from lakegc_dagster.terminal.foreign_errors import in_dagsters_home
 from spark_core.errors import LakegcError, SettingsError
 
 RUN = "2026-11-20T02-00-00Z"
@@ -148,7 +148,7 @@ def test_a_demo_on_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
 SHOW = """
 import sys
 from lakegc_dagster.cli.common import guarded
-from lakegc_dagster.console import console
+from lakegc_dagster.terminal.console import console
 sys.exit(guarded(lambda: console().print(sys.argv[1] * 5000) or 0, debug=False))
 """
 

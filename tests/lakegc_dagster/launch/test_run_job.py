@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakegc_dagster.account import who
 from lakegc_dagster.cli.common import unforeseen
 from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.interrupts import Interrupts
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.names import POOL
+from lakegc_dagster.terminal.account import who
 from spark_core import checks as guards
 from spark_core import mark, sweep
 from spark_core.errors import (

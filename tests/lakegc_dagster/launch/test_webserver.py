@@ -12,11 +12,11 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
+from lakegc_dagster.in_dagster.private_doors import serve_pages
 from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import open_instance, prepare_home
 from lakegc_dagster.launch.request_guard import hosts_of
 from lakegc_dagster.launch.webserver import GuardedPages
-from lakegc_dagster.private_doors import serve_pages
 
 KEY = dg.AssetKey("verdict")
 WIPE = """mutation { wipeAssets(assetPartitionRanges: [{assetKey: {path: ["verdict"]}}])

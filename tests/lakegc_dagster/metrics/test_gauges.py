@@ -13,7 +13,7 @@ import pytest
 
 from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_metrics
 from lakegc_dagster.metrics.open_metrics import Gauge, exposition
-from lakegc_dagster.overview import Past
+from lakegc_dagster.stored_runs.overview import Past
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.plain_text import Price
 from spark_core.report.past_run import PastRun

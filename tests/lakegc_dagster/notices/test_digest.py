@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.notices.digest import digest_of
 from lakegc_dagster.notices.sensors import digest_is_due
-from lakegc_dagster.overview import Past
 from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.stored_runs.overview import Past
 from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.lakegc_dagster.notices.test_messages import sensors, settings
 from tests.spark_core.report.test_fleet_page import FLEET, IN_ORDER
@@ -82,7 +82,7 @@ def test_it_is_due_once_a_day_at_its_hour_in_the_zone_of_the_schedule(before, no
 
 def test_the_sensor_is_the_only_one_and_sends_what_came_since(monkeypatch):
     monkeypatch.setattr(
-        "lakegc_dagster.overview.overview",
+        "lakegc_dagster.stored_runs.overview.overview",
         lambda _settings, newest: [Past("lake", IN_ORDER.runs, IN_ORDER.status)],
     )
     with http_listener() as web, dg.DagsterInstance.ephemeral() as instance:

@@ -15,7 +15,7 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status
 from lakegc_dagster.notices.sending import send, tell
 from lakegc_dagster.notices.sensors import due_messages, message_of
-from lakegc_dagster.overview import Past
+from lakegc_dagster.stored_runs.overview import Past
 from spark_core.errors import LakegcError, SettingsError, UnsafePlanError
 from spark_core.report.status import RepositoryStatus
 from spark_core.settings import Settings, load_settings
@@ -272,7 +272,7 @@ def test_without_anybody_to_tell_there_are_no_sensors():
 def test_the_sensor_tells_what_is_new_and_remembers_it(web, monkeypatch):
     shown = [WAITING]
     monkeypatch.setattr(
-        "lakegc_dagster.overview.overview",
+        "lakegc_dagster.stored_runs.overview.overview",
         lambda _settings, newest: [Past(each.repository, (), each) for each in shown],
     )
     sensor = sensors(settings({"HOOK": web.url}, webhook_env="HOOK"))[
@@ -383,7 +383,7 @@ def test_without_anybody_to_tell_the_command_says_how(tmp_path):
 
 def test_the_command_tells_what_is_overdue(web, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "lakegc_dagster.overview.overview",
+        "lakegc_dagster.stored_runs.overview.overview",
         lambda _settings, _repositories: [Past("repo", (), OVERDUE)],
     )
     answer = lakegc(tmp_path, 'webhook_env = "HOOK"', "notify", HOOK=web.url)

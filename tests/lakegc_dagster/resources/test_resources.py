@@ -12,7 +12,7 @@ from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.resources.s3 import with_s3
-from lakegc_dagster.run_config import LeaseConfig, SweepConfig
+from lakegc_dagster.runs.run_config import LeaseConfig, SweepConfig
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
 from spark_core.settings import Settings

@@ -13,7 +13,7 @@ from io import StringIO
 import pyarrow as pa
 import pytest
 
-from lakegc_dagster.console import console, show_report
+from lakegc_dagster.terminal.console import console, show_report
 from spark_core import report
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lakegc_dagster.cli import common
-from lakegc_dagster.spark_output import SparkOutput
+from lakegc_dagster.terminal.spark_output import SparkOutput
 from spark_core.errors import LakegcError, SettingsError
 
 

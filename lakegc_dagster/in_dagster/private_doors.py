@@ -2,7 +2,7 @@
 
 Two names are private: a class of errors, and a class in a file of settings. The rest are public
 names that are used in a way of their own. An upgrade may break any of these:
-`tests/lakegc_dagster/test_private_doors.py` says which.
+`tests/lakegc_dagster/in_dagster/test_private_doors.py` says which.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import dagster as dg
 import yaml
 from dagster_shared.error import SerializableErrorInfo
 
-from lakegc_dagster.job_names import REQUESTED_RUNS
+from lakegc_dagster.runs.job_names import REQUESTED_RUNS
 
 try:
     from dagster._core.errors import DagsterUserCodeProcessError as _ShownAsItSays

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.run_config import ListingConfig, ops_config
+from lakegc_dagster.runs.run_config import ListingConfig, ops_config
 
 ASKED = {"reference_mark": "ft6s0e1ksdufuaulm34g", "take_over": "2026-11-20T02-00-00Z"}
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.sensors import latest_night, new_partitions
+from lakegc_dagster.schedules.sensors import latest_night, new_partitions
 from spark_core.model import RunKey
 from spark_core.settings import Settings
 

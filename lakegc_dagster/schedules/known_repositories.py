@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lakegc_dagster.names import Names
-from lakegc_dagster.whole_file import write_file
+from lakegc_dagster.terminal.whole_file import write_file
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json
 from spark_core.settings import Settings

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from lakegc_dagster.job_names import JobName
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.runs.job_names import JobName
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.settings import Settings

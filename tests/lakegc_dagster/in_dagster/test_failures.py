@@ -5,8 +5,8 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster import failures
-from lakegc_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
+from lakegc_dagster.in_dagster import failures
+from lakegc_dagster.in_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
 from lakegc_dagster.resources import Runs, SparkResource, Wiring, build_resources
 from spark_core.errors import (
     CorruptTableError,

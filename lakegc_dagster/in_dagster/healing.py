@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from lakegc_dagster.asset_events import Told, tell_again, tell_of_a_check
 from lakegc_dagster.headlines import of_ended
+from lakegc_dagster.in_dagster.asset_events import Told, tell_again, tell_of_a_check
+from lakegc_dagster.in_dagster.repeats import made_assets
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key, partition_key
-from lakegc_dagster.repeats import made_assets
-from lakegc_dagster.run_config import HOUSE_KEEPING, VERDICT
+from lakegc_dagster.runs.run_config import HOUSE_KEEPING, VERDICT
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.records import tables

@@ -10,7 +10,7 @@ from datetime import timedelta
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.private_doors import SentenceFailure
+from lakegc_dagster.in_dagster.private_doors import SentenceFailure
 from spark_core.checks import CONFIRMABLE, CheckResult
 from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
 from spark_core.model import RunKey

@@ -11,13 +11,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakegc_dagster.failures import raising_failures
-from lakegc_dagster.job_names import REQUESTED_RUNS
+from lakegc_dagster.in_dagster.failures import raising_failures
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring, build_resources
-from lakegc_dagster.run_config import ops_config
-from lakegc_dagster.run_keys import new_run_key
+from lakegc_dagster.runs.job_names import REQUESTED_RUNS
+from lakegc_dagster.runs.run_config import ops_config
+from lakegc_dagster.runs.run_keys import new_run_key
 from lakegc_dagster.schedules import WantedRun
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey

@@ -9,10 +9,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLOSED = (
     f"Dagster {dg.__version__} has no {{}} any more: find another way in "
-    "lakegc_dagster/private_doors.py"
+    "lakegc_dagster/in_dagster/private_doors.py"
 )
 
 
@@ -45,7 +45,7 @@ def test_no_other_private_name_of_dagster_is_used():
 
 
 def test_the_daemon_is_still_what_a_script_of_that_name_runs():
-    from lakegc_dagster.private_doors import DAEMON
+    from lakegc_dagster.in_dagster.private_doors import DAEMON
 
     done = subprocess.run(
         [sys.executable, *DAEMON, "run", "--help"], capture_output=True, text=True, check=False
@@ -54,7 +54,7 @@ def test_the_daemon_is_still_what_a_script_of_that_name_runs():
 
 
 def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_path):
-    from lakegc_dagster.private_doors import NO_LOG_FILES, instance_without_log_files
+    from lakegc_dagster.in_dagster.private_doors import NO_LOG_FILES, instance_without_log_files
 
     (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
     with instance_without_log_files(tmp_path) as instance:
@@ -68,7 +68,7 @@ def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_pat
 
 
 def test_runs_side_by_side_do_not_shut_down_the_log_handlers_of_each_other(monkeypatch):
-    from lakegc_dagster import private_doors
+    from lakegc_dagster.in_dagster import private_doors
 
     def set_up_anew(_config):
         raise AssertionError(CLOSED.format("get_yaml_python_handlers in DagsterInstance"))
@@ -90,7 +90,7 @@ def idle():
 
 
 def test_a_run_of_this_process_belongs_to_the_job_of_a_code_location():
-    from lakegc_dagster.private_doors import as_runs_of
+    from lakegc_dagster.in_dagster.private_doors import as_runs_of
 
     with dg.DagsterInstance.ephemeral() as instance:
         tags = as_runs_of(instance, "idle", module="some.module", location="here")
@@ -118,13 +118,13 @@ def test_a_run_of_this_process_belongs_to_the_job_of_a_code_location():
     ],
 )
 def test_a_run_that_dagster_started_by_itself_is_known_by_its_tags(tags, by_a_person):
-    from lakegc_dagster.private_doors import started_by_a_person
+    from lakegc_dagster.in_dagster.private_doors import started_by_a_person
 
     assert started_by_a_person(tags) is by_a_person, CLOSED.format("tag of that name")
 
 
 def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():
-    from lakegc_dagster.private_doors import SentenceFailure
+    from lakegc_dagster.in_dagster.private_doors import SentenceFailure
 
     @dg.op
     def refused():
@@ -149,7 +149,7 @@ def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():
 
 
 def test_where_dagster_has_no_class_for_it_what_runs_print_goes_to_files(tmp_path, monkeypatch):
-    from lakegc_dagster.private_doors import NO_LOG_FILES, instance_without_log_files
+    from lakegc_dagster.in_dagster.private_doors import NO_LOG_FILES, instance_without_log_files
 
     (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
     monkeypatch.setitem(NO_LOG_FILES, "module", "dagster.there_is_no_such_module")
@@ -158,7 +158,7 @@ def test_where_dagster_has_no_class_for_it_what_runs_print_goes_to_files(tmp_pat
 
 
 def test_where_dagster_does_not_know_the_form_of_an_origin_runs_have_none(monkeypatch):
-    from lakegc_dagster.private_doors import as_runs_of
+    from lakegc_dagster.in_dagster.private_doors import as_runs_of
 
     def unknown(_form):
         raise ValueError("no class of that name")
@@ -177,7 +177,7 @@ def test_the_form_of_an_origin_is_the_one_that_dagster_stores():
     )
     from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-    from lakegc_dagster.private_doors import as_runs_of
+    from lakegc_dagster.in_dagster.private_doors import as_runs_of
 
     target = LoadableTargetOrigin(executable_path=sys.executable, module_name="some.module")
     location = ManagedGrpcPythonEnvCodeLocationOrigin(target, "here")

@@ -42,7 +42,7 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
 
 def _quiet_session(settings: Settings) -> Session:
     """Start Spark for somebody who looks at a run; its own lines go to a file."""
-    from lakegc_dagster.java_process import LOOKING_LOG_NAME, start_quietly
+    from lakegc_dagster.terminal.java_process import LOOKING_LOG_NAME, start_quietly
 
     start_quietly(settings, LOOKING_LOG_NAME)
     session: Session = build_resources(Wiring(settings))["spark"].spark_session

@@ -8,7 +8,7 @@ from dagster._core.storage.asset_check_state import AssetCheckState, bulk_update
 
 from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.healing import SUPERSEDED
+from lakegc_dagster.in_dagster.healing import SUPERSEDED
 from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import partition_key, repository_run
 from spark_core.errors import RepositoryStateError

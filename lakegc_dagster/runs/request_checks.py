@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.runs.job_names import JobName
 from spark_core import sweep
 from spark_core.checks import verdict
 from spark_core.errors import (

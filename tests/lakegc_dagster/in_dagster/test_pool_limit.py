@@ -4,8 +4,8 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.in_dagster.pool_limit import limit_pool
 from lakegc_dagster.launch.home import open_instance
-from lakegc_dagster.pool_limit import limit_pool
 from spark_core.settings import Settings
 
 RUNS = "concurrency: {pools: {granularity: run}}\n"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakegc_dagster.spark_output import OUTPUT
+from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import SettingsError
 from spark_core.settings.environment import require_spark
 from spark_core.spark.java import launch_java, running_java

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from lakegc_dagster.in_dagster.private_doors import is_of_a_backfill
 from lakegc_dagster.metadata import Metadata
 from lakegc_dagster.names import asset_name
-from lakegc_dagster.private_doors import is_of_a_backfill
 
 if TYPE_CHECKING:
     from dagster import AssetCheckExecutionContext, AssetExecutionContext

@@ -5,13 +5,13 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster import request_checks
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.launch import run_job as launching
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
-from lakegc_dagster.start_run import NAME, RequestConfig, checked
+from lakegc_dagster.runs import request_checks
+from lakegc_dagster.schedules.start_run import NAME, RequestConfig, checked
 from spark_core import lakegc_keys, mark_and_sweep
 from spark_core.errors import (
     ClosedPartitionError,

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from lakegc_dagster.columns import COLUMNS
+from lakegc_dagster.metadata.columns import COLUMNS
 from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec

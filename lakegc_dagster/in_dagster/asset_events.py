@@ -1,7 +1,7 @@
 """Events about assets as Dagster keeps them, told a second time or in the place of another.
 
 There is no public way to report an event of a run from outside of its steps. An upgrade may break
-this: `tests/lakegc_dagster/test_healing.py` says so, and then red cells stay red.
+this: `tests/lakegc_dagster/in_dagster/test_healing.py` says so, and then red cells stay red.
 """
 
 from __future__ import annotations
