@@ -12,7 +12,7 @@ A row that gets lost on its way could be the one that keeps an object. So whoeve
 works on rows counts them, the counts travel among the rows, and the driver compares them.
 
 Cost: 8 bytes for the hash and what else is in a row, read, sorted, moved and sorted once more. Each
-task sends at most one row to each bucket for every `_ROWS_AT_ONCE` that it read.
+task sends at most one row to each bucket for every half a million that it read.
 """
 
 from __future__ import annotations
