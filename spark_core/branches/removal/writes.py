@@ -12,7 +12,8 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from spark_core.branches.removal.refused import (
     NEXT_STEPS,
@@ -76,14 +77,12 @@ class Writes:
             "fs:CreateBranch",
             repeatable=False,
         )
-        answer = self._transport.call(
+        answer = self._done(
             call,
             self._branches.create_branch_with_http_info,
             repository_id,
             {"name": name, "source": source},
-            expected=REFUSALS,
         )
-        self._require_done(call, answer)
         return answer.body.decode(errors="replace").strip()
 
     def delete_branch(self, repository_id: str, name: str) -> bool:
@@ -98,16 +97,9 @@ class Writes:
             "fs:DeleteBranch",
         )
         try:
-            answer = self._transport.call(
-                call,
-                self._branches.delete_branch_with_http_info,
-                repository_id,
-                name,
-                expected=REFUSALS,
-            )
+            self._done(call, self._branches.delete_branch_with_http_info, repository_id, name)
         except NotFoundError:
             return False
-        self._require_done(call, answer)
         return True
 
     def delete_entries(self, repository_id: str, branch: str, paths: Sequence[str]) -> None:
@@ -132,15 +124,13 @@ class Writes:
             f"deleting {len(paths)} entries of branch {branch} of repository {repository_id}",
             "fs:DeleteObject",
         )
-        answer = self._transport.call(
+        answer = self._done(
             call,
             self._objects.delete_objects_with_http_info,
             repository_id,
             branch,
             {"paths": list(paths)},
-            expected=REFUSALS,
         )
-        self._require_done(call, answer)
         wrong = Body.of(call, answer).optional_parts("errors")
         if wrong:
             raise self._refused_paths(call, wrong)
@@ -171,15 +161,13 @@ class Writes:
             "fs:RevertBranch",
             repeatable=False,
         )
-        answer = self._transport.call(
+        self._done(
             call,
             self._branches.reset_branch_with_http_info,
             repository_id,
             branch,
             {"type": "object", "path": path},
-            expected=REFUSALS,
         )
-        self._require_done(call, answer)
 
     def commit(
         self, repository_id: str, branch: str, message: str, metadata: Mapping[str, str]
@@ -195,15 +183,13 @@ class Writes:
             "fs:CreateCommit",
             repeatable=False,
         )
-        answer = self._transport.call(
+        answer = self._done(
             call,
             self._commits.commit_with_http_info,
             repository_id,
             branch,
             {"message": message, "metadata": dict(metadata)},
-            expected=REFUSALS,
         )
-        self._require_done(call, answer)
         return Body.of(call, answer).commit_id("id")
 
     def merge(
@@ -229,16 +215,14 @@ class Writes:
             "fs:CreateCommit",
             repeatable=False,
         )
-        answer = self._transport.call(
+        answer = self._done(
             call,
             self._refs.merge_into_branch_with_http_info,
             repository_id,
             source,
             branch,
             merge={"message": message, "metadata": dict(metadata)},
-            expected=REFUSALS,
         )
-        self._require_done(call, answer)
         return Body.of(call, answer).commit_id("reference")
 
     def revert_merge(
@@ -268,7 +252,7 @@ class Writes:
             "fs:RevertBranch",
             repeatable=False,
         )
-        answer = self._transport.call(
+        self._done(
             call,
             self._branches.revert_branch_with_http_info,
             repository_id,
@@ -278,13 +262,17 @@ class Writes:
                 "parent_number": 1,
                 "commit_overrides": {"message": message, "metadata": dict(metadata)},
             },
-            expected=REFUSALS,
         )
-        self._require_done(call, answer)
 
-    def _require_done(self, call: Call, answer: Answer) -> None:
+    def _done(self, call: Call, ask: Callable[..., Any], *arguments: Any, **more: Any) -> Answer:
+        """Make a call, and return the answer of a server that did it.
+
+        Raises:
+            WriteRefusedError: If it refused for the state of the repository.
+        """
+        answer = self._transport.call(call, ask, *arguments, **more, expected=REFUSALS)
         if answer.status < 300:
-            return
+            return answer
         reason = reason_of(answer.status, answer.message)
         if reason is None:
             raise self._transport.errors.of_answer(call, answer)
