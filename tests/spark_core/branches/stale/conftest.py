@@ -21,6 +21,12 @@ POLICY = """branch_lifecycle:
   keep: [dev-keep]
 """
 
+WITH_STAGED = """branch_lifecycle:
+  policies: [{branches: [dev-*], max_inactivity_days: 30}]
+  delete_staged: true
+  undo_days: 7
+"""
+
 
 @dataclass
 class World:
@@ -106,3 +112,13 @@ def world(tmp_path):
         made = World(sandbox)
         made.policy()
         yield made
+
+
+@pytest.fixture
+def stale(world):
+    """Two branches that may go, and their commits."""
+    return {name: world.branch(name) for name in ("dev-1", "dev-2")}
+
+
+def outcomes(found):
+    return {name: each.outcome for name, each in found.items()}

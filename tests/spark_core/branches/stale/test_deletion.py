@@ -1,14 +1,13 @@
-"""Confirmed branches go and come back; what changed stays; whatever stops it, it goes on."""
+"""Confirmed branches go; what changed stays; whatever stops it, the next call goes on."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox import objects, refs
-from lakegc_dagster.sandbox.records import BranchRecord
+from lakegc_dagster.sandbox import refs
 from spark_core import holds, lakegc_keys
-from spark_core.branches.stale import deletion, marked, undo, undo_holds
+from spark_core.branches.stale import deletion, marked
 from spark_core.branches.stale.branch_writes import BranchWrites
 from spark_core.errors import (
     ChainError,
@@ -19,23 +18,8 @@ from spark_core.errors import (
 )
 from spark_core.lakefs import BranchReads
 from spark_core.model import RunKey
+from tests.spark_core.branches.stale.conftest import WITH_STAGED, outcomes
 from tests.support.killing import Killed, KillingStore
-
-WITH_STAGED = """branch_lifecycle:
-  policies: [{branches: [dev-*], max_inactivity_days: 30}]
-  delete_staged: true
-  undo_days: 7
-"""
-
-
-@pytest.fixture
-def stale(world):
-    """Two branches that may go, and their commits."""
-    return {name: world.branch(name) for name in ("dev-1", "dev-2")}
-
-
-def outcomes(found):
-    return {name: each.outcome for name, each in found.items()}
 
 
 def test_confirmed_branches_go_and_a_hold_keeps_the_objects_of_each(world, stale):
@@ -313,115 +297,6 @@ def test_a_branch_that_is_made_anew_elsewhere_after_a_kill_stays(world, stale, m
     with world.sandbox.core.lock:
         refs.create_branch(*world.place, "dev-1", "main")
     assert "its head moved" in changed(world, key)
-
-
-# undo
-
-
-def test_branches_come_back_at_their_commits_as_hidden_as_they_were(world, stale):
-    number = world.sandbox.core.repository("repo").number
-    world.sandbox.core.state.put_branch(number, BranchRecord("dev-1", stale["dev-1"], hidden=True))
-    key = world.confirmed()
-    world.delete(key)
-    assert outcomes(world.undo(key)) == {"dev-1": "made again", "dev-2": "made again"}
-    assert stale.items() <= world.heads().items()
-    shown = world.run().server.branch_reads.visible("repo")
-    assert shown == {"main", "dev-2"}
-    assert objects.read(*world.place, "dev-1", "a")[1] == b"dev-1/a"
-
-
-def test_one_branch_can_come_back_alone_and_only_once(world, stale):
-    key = world.confirmed()
-    world.delete(key)
-    assert outcomes(world.undo(key, "dev-2")) == {"dev-2": "made again"}
-    assert set(world.heads()) == {"main", "dev-2"}
-    assert outcomes(world.undo(key)) == {"dev-1": "made again", "dev-2": "there before"}
-
-
-def test_only_what_was_deleted_can_come_back(world, stale):
-    key = world.confirmed("dev-1")
-    with pytest.raises(NotFoundError, match="did not delete any branch; it deleted: none"):
-        world.undo(key)
-    world.delete(key)
-    with pytest.raises(NotFoundError, match="did not delete dev-2; it deleted: dev-1"):
-        world.undo(key, "dev-2")
-
-
-def test_a_name_that_is_taken_is_told_and_the_others_come_back(world, stale):
-    key = world.confirmed()
-    world.delete(key)
-    with world.sandbox.core.lock:
-        refs.create_branch(*world.place, "dev-1", "main")
-    found = world.undo(key)
-    assert outcomes(found) == {"dev-1": "refused", "dev-2": "made again"}
-    assert found["dev-1"].why == f"there is another one, at {world.head('main')[:12]}"
-    assert found["dev-1"].until is not None
-
-
-def test_a_tag_of_that_name_is_told(world, stale):
-    key = world.confirmed("dev-1")
-    world.delete(key)
-    with world.sandbox.core.lock:
-        refs.create_tag(*world.place, "dev-1", "main")
-    assert world.undo(key)["dev-1"].why == "a tag has its name"
-
-
-def test_a_hook_that_refuses_the_making_is_told(world, stale):
-    key = world.confirmed("dev-1")
-    world.delete(key)
-    world.sandbox.behaviour.hook = lambda *_: "no new branches"
-    found = world.undo(key)["dev-1"]
-    assert (found.outcome, "no new branches" in found.why) == ("refused", True)
-
-
-def test_without_its_hold_a_branch_does_not_come_back(world, stale):
-    key = world.confirmed("dev-1")
-    world.delete(key)
-    (name,) = world.holds()
-    holds.remove(world.run(), name)
-    found = world.undo(key)["dev-1"]
-    assert found.outcome == "refused"
-    assert f"the hold {name} on its objects has ended" in found.why
-    assert "it could be made again until 2026-12-20 02:0" in found.why
-
-
-def test_killed_while_it_comes_back_the_same_call_goes_on(world, stale, monkeypatch):
-    key = world.confirmed("dev-1")
-    world.delete(key)
-    run = world.run()
-    store = KillingStore(run.namespace, run.store.options).arm(1, after=False)
-    with pytest.raises(Killed):
-        undo.undo(replace(run, store=store), key, who="bob")
-    assert world.head("dev-1") == stale["dev-1"]
-    assert outcomes(world.undo(key)) == {"dev-1": "there before"}
-    assert outcomes(world.delete(key)) == {"dev-1": "there before"}
-
-
-# the end of holds
-
-
-def days_later(world, days):
-    run = world.run()
-    run.environment.clock.sleep(days * 86_400.0)
-    return run
-
-
-def test_holds_end_when_the_days_are_over_and_not_before(world):
-    world.policy(WITH_STAGED)
-    world.branch("dev-1")
-    holds.add(world.run(), "audit", "branch", "main", who="ann", why="")
-    world.delete(world.confirmed())
-    assert undo_holds.end_holds(days_later(world, 6)) == []
-    (ended,) = undo_holds.end_holds(days_later(world, 8))
-    assert ended.name.startswith("undo-branch-")
-    assert set(world.holds()) == {"audit"}
-    assert undo_holds.end_holds(days_later(world, 8)) == []
-
-
-def test_looking_ends_no_hold(world, stale):
-    world.delete(world.confirmed())
-    marked.mark(days_later(world, 400), who="ann")
-    assert len(world.holds()) == 2
 
 
 def test_records_are_written_before_what_they_speak_of(world, stale, monkeypatch):
