@@ -36,6 +36,20 @@ def _mark(*diffs: Event) -> list[Event]:
     ]
 
 
+def _look(*diffs: Event) -> list[Event]:
+    return [
+        Event("store.list", lakegc_keys.LEASE),
+        Event("store.put_if_absent", lakegc_keys.LEASE),
+        Event("prepare_garbage_collection_uncommitted"),
+        Event("list_branches"),
+        *diffs,
+        Event("list_branches"),
+        Event("store.list", lakegc_keys.HOLDS),
+        Event("store.put_if_absent", lakegc_keys.LEASE),
+        _stored(lakegc_keys.REPORTS),
+    ]
+
+
 def _of(events: Sequence[Event], age: str = "old") -> tuple[list[str], dict[str, int]]:
     words, left_out = words_of(events, Judged({OBJECT: age}, (), None))
     return [" ".join(word) for word in words], dict(left_out)
@@ -80,6 +94,19 @@ def test_readings_that_overlap_while_people_act_are_left_out_and_counted():
     read.insert(2, _staged("b"))
     assert _of([_staged("a", "b"), *_mark(*read)]) == (
         [],
+        {"readings that overlap while people do something": 1},
+    )
+
+
+def test_a_look_reads_branches_in_another_order_than_the_mark():
+    one, other = (Event("diff_branch", name) for name in "ab")
+    events = [_staged(), *_mark(one, other), _staged("a", "b"), *_look(other, one)]
+    judged = Judged({OBJECT: "old"}, {OBJECT}, {OBJECT: "kept"})
+    ((word,), _) = words_of(events, judged)
+    assert " ".join(word).endswith("SCAN( ) DIFF_0+DIFF_1( ) REFS( ) BEAT( ) REPORT( ) kept")
+    events.insert(events.index(other, events.index(other) + 1) + 1, _staged("a"))
+    assert words_of(events, judged) == (
+        set(),
         {"readings that overlap while people do something": 1},
     )
 

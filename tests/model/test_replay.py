@@ -21,6 +21,9 @@ ALLOWED = {
     "it is staged before the look": (
         f"old = {MARK} planned =1 {LEASE} {LOOK} BEAT( ) REPORT( ) kept"
     ),
+    "it is staged before a look that reads branches side by side": (
+        f"old = {MARK} planned =01 {LEASE} SCAN( ) DIFF_0+DIFF_1( ) REFS( ) BEAT( ) REPORT( ) kept"
+    ),
     "it is staged after the look": (f"old = {MARK} planned {LEASE} {LOOK} =1 BEAT( ) {DELETED}"),
     "it is staged on a branch that was read": (
         "old =1 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) =0 DIFF_1( ) REFS( ) VERDICT( ) unplanned"

@@ -364,6 +364,12 @@ class _Calls:
             if diffs:
                 first, last = diffs[0], self._end_of_diff(diffs[-1])
             found.append(_Window(f"DIFF_{number}", first, last))
+        scan, one, other = found
+        if other.first < one.first:
+            # Branches are read side by side, and the model reads them in their order: as long as
+            # nobody does anything in between, that is the same.
+            both = other.first, max(one.last, other.last)
+            found = [scan, _Window(one.steps, *both), _Window(other.steps, *both)]
         return found
 
     def _end_of_diff(self, diff: int) -> int:
