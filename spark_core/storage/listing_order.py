@@ -7,12 +7,13 @@ miss the names that it skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.errors import IncompleteReadError
+from spark_core.storage.listing_pages import Page
 
 
 class InOrder:
@@ -50,6 +51,17 @@ class InOrder:
                 "Run again; if it stays so, look for a cache or proxy before the store.",
             )
         self._last = page[-1].as_py()
+
+
+def require_in_order(where: str) -> Callable[[Page], None]:
+    """Return a function that refuses a page with names not behind those of the pages before it."""
+    objects, prefixes = InOrder(where), InOrder(where)
+
+    def require(page: Page) -> None:
+        objects.require(page.rows.column("key"))
+        prefixes.require(page.prefixes)
+
+    return require
 
 
 def behind(batch: pa.RecordBatch, after: str) -> pa.RecordBatch:

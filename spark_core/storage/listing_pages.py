@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,37 @@ class Listed:
             "proxy); it was not taken for an empty directory",
             f"Look at {self.endpoint}.",
         )
+
+
+def all_pages(
+    listed: Listed, ask: Callable[[str], Page], require_next: Callable[[Page], None]
+) -> Iterator[Page]:
+    """Ask for the pages of a listing, one after the other.
+
+    Args:
+        listed: What is listed.
+        ask: Asks for the page that begins where the page before said; empty for the first.
+        require_next: Refuses a page that cannot follow those before it.
+
+    Raises:
+        IncompleteReadError: If a page does not say where the next one begins.
+    """
+    tokens, token = set[str](), ""
+    while True:
+        page = ask(token)
+        require_next(page)
+        yield page
+        if page.next is None:
+            return
+        token = page.next
+        if not token or token in tokens:
+            raise IncompleteReadError(
+                f"the listing of {listed.root}{listed.prefix} says that there is more but not "
+                "where "
+                f"({len(tokens) + 1} pages came)",
+                f"The store does not list as {listed.store} does.",
+            )
+        tokens.add(token)
 
 
 def md5_in_hex(md5: str | bytes | bytearray | None) -> str | None:

@@ -13,21 +13,21 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, BinaryIO, ClassVar, Generic, TypeVar, cast
-from urllib.parse import SplitResult, urlsplit
 
 import pyarrow as pa
 
 from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import AddressError, IncompleteReadError, SettingsError
+from spark_core.errors import AddressError
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.contract import Names, ObjectStore, OrderedStore
 from spark_core.storage.copies import Copies
 from spark_core.storage.deletion import KeyAnswer, delete_in_batches, unsafe_name
 from spark_core.storage.failures import ClientWords, Explanation
-from spark_core.storage.listing_order import InOrder, behind, gathered
-from spark_core.storage.listing_pages import Listed, Page
+from spark_core.storage.listing_order import behind, gathered, require_in_order
+from spark_core.storage.listing_pages import Listed, Page, all_pages
 from spark_core.storage.listing_rows import LISTING_BATCH_ROWS, ListedPage, as_prefix
 from spark_core.storage.objects import Description
 from spark_core.storage.options import StoreOptions
@@ -156,14 +156,7 @@ class RemoteStore(ObjectStore, Generic[Clients]):
 
     def _watch(self, listed: Listed) -> Callable[[Page], None]:
         """Return a function that refuses a page that cannot follow those before it."""
-        where = listed.root + listed.prefix
-        objects, prefixes = InOrder(where), InOrder(where)
-
-        def require(page: Page) -> None:
-            objects.require(page.rows.column("key"))
-            prefixes.require(page.prefixes)
-
-        return require
+        return require_in_order(listed.root + listed.prefix)
 
     def _listed(self, prefix: str) -> Listed:
         return Listed(self.root, self._before, prefix, self.kind, self.endpoint)
@@ -171,22 +164,9 @@ class RemoteStore(ObjectStore, Generic[Clients]):
     def _pages(self, prefix: str, *, deep: bool = True, after: str = "") -> Iterator[Page]:
         """Ask for the pages of a listing, one after the other."""
         listed = self._listed(as_prefix(prefix))
-        require_next, tokens, token = self._watch(listed), set[str](), ""
-        while True:
-            page = self._page(listed, token, deep=deep, after=after)
-            require_next(page)
-            yield page
-            if page.next is None:
-                return
-            token = page.next
-            if not token or token in tokens:
-                raise IncompleteReadError(
-                    f"the listing of {self.root}{listed.prefix} says that there is more but not "
-                    "where "
-                    f"({len(tokens) + 1} pages came)",
-                    f"The store does not list as {self.kind} does.",
-                )
-            tokens.add(token)
+        return all_pages(
+            listed, partial(self._page, listed, deep=deep, after=after), self._watch(listed)
+        )
 
     def children(self, prefix: str) -> tuple[Names, pa.Table]:
         """List one level."""
@@ -314,39 +294,3 @@ class OrderedRemoteStore(RemoteStore[Clients], OrderedStore):
         """List everything below a prefix in the order of names."""
         for page in self._pages(prefix, after=after):
             yield ListedPage(behind(page.rows, after), is_last=page.next is None)
-
-
-def url_of(
-    endpoint: str,
-    name: str,
-    root: str,
-    options: StoreOptions,
-    *,
-    form: str = "",
-    sent: str = "signatures",
-) -> SplitResult:
-    """Read the parts of an endpoint of the settings.
-
-    Args:
-        endpoint: The URL.
-        name: Name of the setting.
-        root: The namespace.
-        options: Whether it may be without TLS.
-        form: What the URL may hold after `https://HOST[:PORT]`.
-        sent: What would be sent there besides data.
-
-    Raises:
-        SettingsError: If it is no such URL, or lacks TLS.
-    """
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise SettingsError(
-            f"{root}: {name} is no URL of the form https://HOST[:PORT]{form} without user and "
-            "query. Correct it."
-        )
-    if parts.scheme == "http" and not options.allow_http:
-        raise SettingsError(
-            f"{root}: {name} {endpoint} sends data and {sent} without TLS. "
-            "Use https://, or set allow_http where nobody else can listen."
-        )
-    return parts

@@ -7,8 +7,8 @@ from ipaddress import ip_address
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
+from spark_core.storage.endpoint_urls import url_of
 from spark_core.storage.options import StoreOptions
-from spark_core.storage.remote import url_of
 
 
 @dataclass(frozen=True)

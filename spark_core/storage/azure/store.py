@@ -10,14 +10,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
 
 from spark_core import lakegc_keys
-from spark_core.addresses.collectable import NOT_NAMEABLE, arrow_pattern
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
@@ -25,15 +23,17 @@ from spark_core.storage.azure.account import place_of
 from spark_core.storage.azure.clients import AzureClients, open_clients, signed_link
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.azure.credentials import carried, check_options
+from spark_core.storage.azure.deletion import answers_by_key, knows_no_bulk, send_bulk
 from spark_core.storage.azure.errors import (
     CLIENT_ERRORS,
-    AzureFailure,
     deletion_answer,
     explain,
     failure_of,
 )
-from spark_core.storage.azure.listing_pages import FOLDER, batch_answers, page_of, repeats
-from spark_core.storage.azure.undelete import find_deleted
+from spark_core.storage.azure.listing_pages import FOLDER, page_of, repeats
+from spark_core.storage.azure.names import NOT_OF_AZURE, misnamed
+from spark_core.storage.azure.page_requests import ask_page
+from spark_core.storage.azure.undelete import after_deletion, find_deleted, undelete_hint
 from spark_core.storage.deletion import KeyAnswer, one_by_one
 from spark_core.storage.failures import ClientWords
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
@@ -44,27 +44,6 @@ from spark_core.storage.outcomes import Pace
 from spark_core.storage.remote import RemoteStore
 from spark_core.storage.repeats import paced
 from spark_core.storage.undelete import BringBack, Lost
-
-# The service takes `\` for `/` and drops dots at the end of a segment, so such a name means another
-# object. It says itself that the other characters may not pass.
-_NOT_OF_AZURE = rf"{NOT_NAMEABLE}|\\|\.(?:/|$)|[\x80-\x9f]"
-_NOT_OF_AZURE_PATTERN = arrow_pattern(_NOT_OF_AZURE)
-_LONGEST_NAME = 1024
-
-# Answers to a whole bulk deletion that mean "not here" or "not so". Then keys are deleted one by
-# one.
-_NO_BULK = {400, 404, 405, 409, 411, 415, 501}
-
-# The status of a bulk deletion, and of each key of it that is gone.
-_ANSWERED_BY_KEY = 202
-
-
-class _Taken(Exception):  # noqa: N818 - no error, but the way out of the client with an answer
-    """The answer to a listing."""
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__()
-        self.body = body
 
 
 class _Opened(NamedTuple):
@@ -81,7 +60,7 @@ class AzureStore(RemoteStore[_Opened]):
     words = ClientWords(CLIENT_ERRORS, failure_of, explain)
     # The service takes no more than 256.
     delete_batch_size = 256
-    unsafe_names = _NOT_OF_AZURE
+    unsafe_names = NOT_OF_AZURE
     delete_permission: ClassVar[str] = "Storage Blob Data Contributor (of a SAS: d)"
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
@@ -129,14 +108,7 @@ class AzureStore(RemoteStore[_Opened]):
         return problem and f"the key cannot be named safely: it {problem}"
 
     def _misnamed(self, key: str) -> str | None:
-        if _NOT_OF_AZURE_PATTERN.search(key):
-            return (
-                "holds a control character, a backslash, or a segment that is empty or "
-                "ends in a dot"
-            )
-        if len(self._before + key) > _LONGEST_NAME:
-            return f"is longer than the {_LONGEST_NAME} characters that the service takes"
-        return None
+        return misnamed(key, self._before + key)
 
     def _watch(self, listed: Listed) -> Callable[[Page], None]:
         """Watch for repeated pages: not every kind of account lists by the bytes of the names."""
@@ -163,27 +135,14 @@ class AzureStore(RemoteStore[_Opened]):
         deep: bool,
         after: str,  # noqa: ARG002 - the service lists from no name on
     ) -> Page:
+        begin = self._before + listed.prefix
         body = self._ask(
-            "list", "list", listed.prefix, partial(self._page_body, listed.prefix, token, deep=deep)
+            "list",
+            "list",
+            listed.prefix,
+            lambda: ask_page(self._container, begin, token, deep=deep),
         )
         return page_of(body, listed)
-
-    def _page_body(self, prefix: str, marker: str, *, deep: bool) -> bytes:
-        """Ask for one page, and take the answer before the client makes its own objects of it."""
-
-        def take(answer: Any) -> None:
-            if answer.http_response.status_code == 200:
-                raise _Taken(answer.http_response.body())
-
-        container = self._container
-        listing = (container.list_blobs if deep else container.walk_blobs)(
-            name_starts_with=self._before + prefix, include=["metadata"], raw_response_hook=take
-        )
-        try:
-            next(listing.by_page(marker or None))
-        except _Taken as taken:
-            return taken.body
-        raise ValueError("neither a page nor an error")
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object; a directory of a hierarchical namespace is none."""
@@ -258,36 +217,18 @@ class AzureStore(RemoteStore[_Opened]):
         )
 
     def _send_deletion(self, keys: Sequence[str], pace: Pace) -> Mapping[str, KeyAnswer]:
-        """Send one bulk request, snapshots included, or one for each key if the store knows none.
-
-        The client itself repeats a bulk request that was throttled as a whole. A request that it
-        sent twice, because the first answer was lost, ends in `already_gone`.
-        """
+        """Send one bulk request, or one for each key if the store knows none."""
         if not self._bulk:
             return self._one_by_one(keys, pace)
-        container, account = self._container, self._place.account
-        answers: list[Any] = []
-        more: dict[str, Any] = {"url_prepend": account.name} if account.path_style else {}
+        container, names = self._container, [self._before + key for key in keys]
         self.requests["delete"] += 1
-        failure: AzureFailure | None = None
-        try:
-            with paced(pace):
-                container.delete_blobs(
-                    *(self._before + key for key in keys),
-                    delete_snapshots="include",
-                    raise_on_any_failure=False,
-                    raw_response_hook=lambda answer: answers.append(answer.http_response),
-                    **more,
-                )
-        except CLIENT_ERRORS as error:
-            failure = failure_of(error)
-        if answers and answers[-1].status_code == _ANSWERED_BY_KEY:
-            # This stands whatever the client made of the answer: it knows the keys only by
-            # position.
-            return self._answers_by_key(keys, answers[-1])
+        with paced(pace):
+            answer, failure = send_bulk(container, self._place.account, names)
+        if answer is not None:
+            return answers_by_key(keys, answer)
         if failure is None:
             return {}
-        if failure.status not in _NO_BULK or failure.code == "ContainerNotFound":
+        if not knows_no_bulk(failure):
             return dict.fromkeys(keys, deletion_answer(failure, again=False))
         self._bulk = False
         pace()
@@ -296,27 +237,6 @@ class AzureStore(RemoteStore[_Opened]):
     def _one_by_one(self, keys: Sequence[str], pace: Pace) -> Mapping[str, KeyAnswer]:
         with paced(pace):
             return one_by_one(keys, self._delete_one, pace)
-
-    @staticmethod
-    def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, KeyAnswer]:
-        """Read what the store answers for each key.
-
-        A refusal that names no key holds for all keys without an answer of their own. A
-        confirmation that names no key confirms nothing: only one blob can be said to be gone.
-        """
-        found, whole = batch_answers(
-            answer.body(), answer.headers.get("Content-Type", ""), len(keys)
-        )
-        answers: dict[str, KeyAnswer] = {}
-        for number, key in enumerate(keys):
-            failure = found.get(number)
-            if failure is not None and failure.status == _ANSWERED_BY_KEY:
-                answers[key] = KeyAnswer("deleted")
-            elif failure is not None:
-                answers[key] = deletion_answer(failure, again=True)
-            elif whole is not None and not whole.absent:
-                answers[key] = deletion_answer(whole, again=True)
-        return answers
 
     def _delete_one(self, key: str) -> KeyAnswer:
         container = self._container
@@ -339,26 +259,12 @@ class AzureStore(RemoteStore[_Opened]):
         """
         clients, container = self._clients
         try:
-            properties = self._ask(
-                "head", "ask the properties of", "", clients.service.get_service_properties
-            )
-            policy = properties["delete_retention_policy"]
-            clock = container.get_blob_client(self._before + lakegc_keys.CLOCK)
-            version = self._ask(
-                "head", "head", lakegc_keys.CLOCK, clock.get_blob_properties
-            ).version_id
+            policy = self._properties_of(clients)["delete_retention_policy"]
+            version = self._version_of_the_clock(container)
         except (LakegcError, KeyError, TypeError) as problem:
             words = problem.found if isinstance(problem, LakegcError) else "an answer lacks it"
             return AfterDeletion(None, f"soft delete and versions could not be read: {words}")
-        if policy is None:
-            return AfterDeletion(None, "the account does not say whether it has soft delete")
-        if policy.enabled or version:
-            return AfterDeletion(
-                True,
-                f"the account has {'soft delete' if policy.enabled else 'versions'}, which keeps "
-                "deleted blobs",
-            )
-        return AfterDeletion(False, "soft delete and versions of the account are off")
+        return after_deletion(policy, version)
 
     def undelete_hint(self) -> str | None:
         """Say how long soft delete keeps deleted blobs, and whether versions keep them.
@@ -366,33 +272,24 @@ class AzureStore(RemoteStore[_Opened]):
         A sweep needs neither answer.
         """
         clients, container = self._clients
-        found: list[str] = []
-        try:
-            properties = self._ask(
-                "head", "ask the properties of", "", clients.service.get_service_properties
-            )
-            policy = properties.get("delete_retention_policy")
-            if policy is not None and policy.enabled:
-                found.append(
-                    f"has soft delete, so that for {policy.days} days a deleted blob can be "
-                    "undeleted"
-                )
-        except LakegcError:
-            # Only a hint, and it takes a right that a sweep does not need. The documentation tells
-            # where to look.
-            pass
-        try:
-            # lakegc's own object, which each mark writes anew. An object written before versions
-            # were on has none.
-            clock = container.get_blob_client(self._before + lakegc_keys.CLOCK)
-            if self._ask("head", "head", lakegc_keys.CLOCK, clock.get_blob_properties).version_id:
-                found.append(
-                    "keeps versions, so that a deleted blob stays as a previous version until a "
-                    "rule ends it"
-                )
-        except LakegcError:
-            # No mark was made yet, or the credentials may not ask; as above.
-            pass
-        if not found:
-            return None
-        return f"The account {' and '.join(found)}; what is kept takes up its space."
+        policy = version = None
+        # Only a hint, and it takes a right that a sweep does not need. The documentation tells
+        # where to look.
+        with suppress(LakegcError):
+            policy = self._properties_of(clients).get("delete_retention_policy")
+        # Perhaps no mark was made yet, or the credentials may not ask; as above.
+        with suppress(LakegcError):
+            version = self._version_of_the_clock(container)
+        return undelete_hint(policy, version)
+
+    def _properties_of(self, account: AzureClients) -> Any:
+        ask = account.service.get_service_properties
+        return self._ask("head", "ask the properties of", "", ask)
+
+    def _version_of_the_clock(self, container: ContainerClient) -> Any:
+        """Ask for lakegc's own object, which each mark writes anew.
+
+        An object that was written before versions were on has none.
+        """
+        clock = container.get_blob_client(self._before + lakegc_keys.CLOCK)
+        return self._ask("head", "head", lakegc_keys.CLOCK, clock.get_blob_properties).version_id

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_core.errors import NotFoundError
+from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.listing_pages import md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
@@ -59,6 +60,46 @@ def find_deleted(copies: Container, lost: Lost) -> BringBack:
         )
 
     return copy_version
+
+
+def after_deletion(policy: Any, version: Any) -> AfterDeletion:
+    """Say whether the account keeps deleted blobs.
+
+    Args:
+        policy: Its soft delete; None if it does not say.
+        version: Version of a blob that was just written, if it has one.
+    """
+    if policy is None:
+        return AfterDeletion(None, "the account does not say whether it has soft delete")
+    if policy.enabled or version:
+        return AfterDeletion(
+            True,
+            f"the account has {'soft delete' if policy.enabled else 'versions'}, which keeps "
+            "deleted blobs",
+        )
+    return AfterDeletion(False, "soft delete and versions of the account are off")
+
+
+def undelete_hint(policy: Any, version: Any) -> str | None:
+    """Say how deleted blobs come back; None if they do not, or nobody knows.
+
+    Args:
+        policy: As for `after_deletion`; None also if nobody knows.
+        version: Likewise.
+    """
+    found: list[str] = []
+    if policy is not None and policy.enabled:
+        found.append(
+            f"has soft delete, so that for {policy.days} days a deleted blob can be undeleted"
+        )
+    if version:
+        found.append(
+            "keeps versions, so that a deleted blob stays as a previous version until a rule ends "
+            "it"
+        )
+    if not found:
+        return None
+    return f"The account {' and '.join(found)}; what is kept takes up its space."
 
 
 def _keeps_nothing(hidden: int) -> NotFoundError:

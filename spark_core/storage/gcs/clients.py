@@ -22,11 +22,11 @@ from requests.adapters import HTTPAdapter
 
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json
+from spark_core.storage.endpoint_urls import url_of
 from spark_core.storage.gcs.errors import is_passing
 from spark_core.storage.gcs.reads import ObjectReader, open_reader
 from spark_core.storage.obstore_reads import Readers
 from spark_core.storage.options import StoreOptions
-from spark_core.storage.remote import url_of
 
 # Allows reading, writing and deleting objects, but no changes of permissions.
 _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)

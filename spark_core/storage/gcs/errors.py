@@ -145,6 +145,13 @@ def deletion_answer(failure: GcsFailure) -> KeyAnswer:
     return KeyAnswer("refused" if failure.refuses else "failed", str(failure), failure.passing)
 
 
+def unsure_of_gone(answer: KeyAnswer) -> KeyAnswer:
+    """Return the answer where nobody knows whether the bucket is there: no object is gone then."""
+    if answer.outcome != "already_gone":
+        return answer
+    return KeyAnswer("failed", "HTTP 404, and whether the bucket is there could not be told")
+
+
 def unconfirmed(error: Exception) -> KeyAnswer:
     """Return what a failed deletion request means for each key; none is known to be gone."""
     failure = failure_of(error)

@@ -75,31 +75,6 @@ def object_info(answer: Any, key: str, root: str) -> ObjectInfo:
         ) from None
 
 
-def undelete_hint(answer: Any, root: str) -> str | None:
-    """Say how deleted objects come back, from a bucket's description; None if they do not.
-
-    Raises:
-        IncompleteReadError: If it is no such description.
-    """
-    try:
-        seconds = int(answer.get("softDeletePolicy", {}).get("retentionDurationSeconds", 0))
-        versioned = bool(answer.get("versioning", {}).get("enabled"))
-    except (AttributeError, TypeError, ValueError):
-        raise IncompleteReadError(
-            f"the bucket of {root} was described by something that is no answer of GCS",
-            "Look at gcs_endpoint.",
-        ) from None
-    hints = []
-    if seconds:
-        hints.append(f"Soft delete: deleted objects can be restored for {seconds / 86_400:g} days.")
-    if versioned:
-        hints.append(
-            "Versioning: deleted objects stay as noncurrent versions until a lifecycle rule "
-            "removes them."
-        )
-    return " ".join([*hints, "Until then they are paid for."]) if hints else None
-
-
 def _names(found: list[Any], listed: Listed) -> list[str]:
     names = listed.names(found)
     try:

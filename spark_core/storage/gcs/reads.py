@@ -17,6 +17,7 @@ import obstore.store
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import Request
 
+from spark_core.storage.gcs.errors import failure_of
 from spark_core.storage.obstore_reads import (
     OBSTORE_ERRORS,
     ONCE,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from spark_core.storage.options import StoreOptions
 
+# Answers that may be about obstore's API or its token, and not about the object.
+_ASKED_OF_THE_OTHER = (401, 404, 405, 501)
 # An instant in the past: obstore then asks before each request, and gets the current token of
 # Google's client.
 _NOT_KEPT = datetime(2000, 1, 1, tzinfo=UTC)
@@ -115,3 +118,10 @@ def open_reader(
     It has to in a process forked from one with obstore.
     """
     return ObjectReader(bucket, endpoint, credentials, options) if claim_process() else None
+
+
+def is_for_the_other_client(error: Exception) -> bool:
+    """Say whether an error says nothing of the object, so that Google's client has to read."""
+    return failure_of(error).status in _ASKED_OF_THE_OTHER or (
+        isinstance(error, OBSTORE_ERRORS) and obstore_failure(error).is_for_the_other_client
+    )

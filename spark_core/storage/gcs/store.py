@@ -14,27 +14,25 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, BinaryIO, TypeVar
 
-from google.api_core.exceptions import from_http_response
-
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError
-from spark_core.json_and_toml import read_json
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ClientWords
-from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
+from spark_core.storage.gcs.batch import MAX_PARTS
 from spark_core.storage.gcs.clients import GCSClients, check_options, open_clients, patience
 from spark_core.storage.gcs.copies import Bucket
 from spark_core.storage.gcs.credentials import carried
 from spark_core.storage.gcs.errors import (
     CLIENT_ERRORS,
     PERMISSIONS,
-    GcsFailure,
     deletion_answer,
     explain,
     failure_of,
     unconfirmed,
+    unsure_of_gone,
 )
+from spark_core.storage.gcs.json_api import JsonApi
 from spark_core.storage.gcs.listing_pages import (
     KIND,
     OBJECT_FIELDS,
@@ -42,12 +40,11 @@ from spark_core.storage.gcs.listing_pages import (
     object_info,
     page_batch,
     page_prefixes,
-    undelete_hint,
 )
-from spark_core.storage.gcs.undelete import find_deleted
+from spark_core.storage.gcs.reads import is_for_the_other_client
+from spark_core.storage.gcs.undelete import after_deletion, find_deleted, undelete_hint
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import ObjectInfo
-from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.options import StoreOptions
 from spark_core.storage.outcomes import Pace
 from spark_core.storage.remote import OrderedRemoteStore
@@ -57,9 +54,6 @@ T = TypeVar("T")
 
 # How much of a large file one request sends; a multiple of 256 KiB.
 _CHUNK_BYTES = 32 << 20
-
-# Answers that may be about obstore's API or its token, and not about the object.
-_ASKED_OF_THE_OTHER = (401, 404, 405, 501)
 
 
 class GcsStore(OrderedRemoteStore[GCSClients]):
@@ -90,6 +84,10 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         return open_clients(self.options, os.getpid())
 
     @property
+    def _api(self) -> JsonApi:
+        return JsonApi(self._clients.session, self._timeout)
+
+    @property
     def _timeout(self) -> tuple[float, float]:
         return (
             self.options.connect_timeout.total_seconds(),
@@ -118,22 +116,6 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
     def _persistently(self, question: Callable[[], T]) -> T:
         return patience(self.options)(question)()
 
-    def _get(
-        self,
-        url: str,
-        params: Mapping[str, str],
-        headers: Mapping[str, str] | None = None,
-        *,
-        stream: bool = False,
-    ) -> Any:
-        """Send one GET; the answer is a success."""
-        answer = self._clients.session.get(
-            url, params=params, headers=headers, timeout=self._timeout, stream=stream
-        )
-        if not 200 <= answer.status_code < 300:
-            raise from_http_response(answer)  # type: ignore[no-untyped-call]
-        return answer
-
     def _page(self, listed: Listed, token: str, *, deep: bool, after: str, **more: str) -> Page:
         beginning = {
             "delimiter": "" if deep else "/",
@@ -144,7 +126,7 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         asked = {"prefix": self._before + listed.prefix, "fields": PAGE_FIELDS, **more}
         asked |= {name: value for name, value in beginning.items() if value}
         url = self._clients.objects_url(self.namespace.bucket)
-        answer = self._ask("list", "list", listed.prefix, lambda: _json(self._get(url, asked)))
+        answer = self._ask("list", "list", listed.prefix, lambda: self._api.json(url, asked))
         if not isinstance(answer, dict) or answer.get("kind") != KIND:
             raise listed.no_listing()
         self._bucket_seen = True
@@ -158,7 +140,7 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         """Describe one object."""
         url = self._url(self._name(key))
         answer = self._ask_about(
-            "head", "head", key, lambda: _json(self._get(url, {"fields": OBJECT_FIELDS}))
+            "head", "head", key, lambda: self._api.json(url, {"fields": OBJECT_FIELDS})
         )
         return object_info(answer, key, self.root)
 
@@ -199,9 +181,7 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         try:
             data = reader.read(name)
         except CLIENT_ERRORS as error:
-            if failure_of(error).status in _ASKED_OF_THE_OTHER or (
-                isinstance(error, OBSTORE_ERRORS) and obstore_failure(error).is_for_the_other_client
-            ):
+            if is_for_the_other_client(error):
                 return None
             raise
         if data is None:
@@ -224,7 +204,7 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
 
     def _part(self, name: str, start: int, length: int) -> bytes:
         asked = {"Range": f"bytes={start}-{start + length - 1}"}
-        with self._get(self._url(name), {"alt": "media"}, asked, stream=True) as answer:
+        with self._api.get(self._url(name), {"alt": "media"}, headers=asked, stream=True) as answer:
             if answer.status_code != 206:
                 raise IncompleteReadError(
                     f"{self.root}{name.removeprefix(self._before)} was asked for bytes {start} to "
@@ -252,15 +232,11 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         def url(key: str) -> str:
             return self._url(self._name(key))
 
-        return Bucket(self.root, self._ask_of_copies, url, self._send_json)
+        def send(method: str, url: str, params: Mapping[str, str]) -> Any:
+            # Clients are opened by the question, so that their errors are explained like its own.
+            return self._api.send(method, url, params)
 
-    def _send_json(self, method: str, url: str, params: Mapping[str, str]) -> Any:
-        if method == "GET":
-            return _json(self._get(url, params))
-        answer = self._clients.session.post(url, params=params, timeout=self._timeout)
-        if not 200 <= answer.status_code < 300:
-            raise from_http_response(answer)  # type: ignore[no-untyped-call]
-        return _json(answer)
+        return Bucket(self.root, self._ask_of_copies, url, send)
 
     def _send_deletion(
         self,
@@ -275,35 +251,22 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         """
         self.requests["delete"] += 1
         try:
-            parts = self._deletion_answers(keys)
+            parts = self._api.delete(
+                self._clients.endpoint, [self._url(self._before + key) for key in keys]
+            )
         except CLIENT_ERRORS as error:
             return dict.fromkeys(keys, unconfirmed(error))
-        answers = {key: deletion_answer(failure) for key, failure in parts.items()}
+        answers = {
+            keys[number]: deletion_answer(failure)
+            for number, failure in parts.items()
+            if number < len(keys)
+        }
         if any(answer.outcome == "already_gone" for answer in answers.values()):
             try:
                 self._confirm_bucket()
             except LakegcError:
-                unsure = KeyAnswer(
-                    "failed", "HTTP 404, and whether the bucket is there could not be told"
-                )
-                answers = {
-                    key: unsure if answer.outcome == "already_gone" else answer
-                    for key, answer in answers.items()
-                }
+                answers = {key: unsure_of_gone(answer) for key, answer in answers.items()}
         return answers
-
-    def _deletion_answers(self, keys: Sequence[str]) -> dict[str, GcsFailure]:
-        content_type, body = batch_request([self._url(self._before + key) for key in keys])
-        answer = self._clients.session.post(
-            f"{self._clients.endpoint}/batch/storage/v1",
-            data=body,
-            headers={"Content-Type": content_type},
-            timeout=self._timeout,
-        )
-        if not 200 <= answer.status_code < 300:
-            raise from_http_response(answer)  # type: ignore[no-untyped-call]
-        parts = batch_answers(answer.headers.get("Content-Type", ""), answer.content)
-        return {keys[number]: failure for number, failure in parts.items() if number < len(keys)}
 
     def find_deleted(self, lost: Lost) -> BringBack:
         """Find a generation that versions or soft delete keep."""
@@ -315,17 +278,9 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
     def after_deletion(self) -> AfterDeletion:
         """Read the bucket's soft delete and versioning; storage.buckets.get must be allowed."""
         try:
-            properties = self._description()
-            hint = undelete_hint(properties, self.root)
+            return after_deletion(self._description(), self.root)
         except LakegcError as problem:
             return AfterDeletion(None, problem.found)
-        if hint is not None:
-            return AfterDeletion(True, hint)
-        if "softDeletePolicy" not in properties:
-            return AfterDeletion(None, f"the bucket of {self.root} does not show its soft delete")
-        return AfterDeletion(
-            False, f"soft delete and versioning of the bucket of {self.root} are off"
-        )
 
     def undelete_hint(self) -> str | None:
         """Say whether the bucket keeps deleted objects, if storage.buckets.get may be called."""
@@ -341,13 +296,5 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
             "head",
             "describe",
             "",
-            lambda: _json(self._get(url, {"fields": "softDeletePolicy,versioning"})),
+            lambda: self._api.json(url, {"fields": "softDeletePolicy,versioning"}),
         )
-
-
-def _json(answer: Any) -> Any:
-    """Read a body as JSON; None if it is no JSON, and so no answer of GCS."""
-    try:
-        return read_json(answer.content)
-    except ValueError:
-        return None

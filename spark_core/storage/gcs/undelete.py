@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError, NotFoundError, SettingsError
 from spark_core.schemas import INSTANT
+from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.gcs.copies import Bucket
 from spark_core.storage.gcs.listing_pages import KIND
 from spark_core.storage.listing_pages import md5_in_hex
@@ -102,3 +103,38 @@ def _generation(lost: Lost, hidden: list[dict[str, Any]]) -> str | None:
 def _info(key: str, item: dict[str, Any], time: str) -> ObjectInfo:
     at = pa.array([item[time]], pa.string()).cast(INSTANT)[0].as_py()
     return ObjectInfo(key, int(item["size"]), at, md5_in_hex(item.get("md5Hash")))
+
+
+def undelete_hint(answer: Any, root: str) -> str | None:
+    """Say how deleted objects come back, from a bucket's description; None if they do not.
+
+    Raises:
+        IncompleteReadError: If it is no such description.
+    """
+    try:
+        seconds = int(answer.get("softDeletePolicy", {}).get("retentionDurationSeconds", 0))
+        versioned = bool(answer.get("versioning", {}).get("enabled"))
+    except (AttributeError, TypeError, ValueError):
+        raise IncompleteReadError(
+            f"the bucket of {root} was described by something that is no answer of GCS",
+            "Look at gcs_endpoint.",
+        ) from None
+    hints = []
+    if seconds:
+        hints.append(f"Soft delete: deleted objects can be restored for {seconds / 86_400:g} days.")
+    if versioned:
+        hints.append(
+            "Versioning: deleted objects stay as noncurrent versions until a lifecycle rule "
+            "removes them."
+        )
+    return " ".join([*hints, "Until then they are paid for."]) if hints else None
+
+
+def after_deletion(answer: Any, root: str) -> AfterDeletion:
+    """Say whether a bucket keeps deleted objects, from its description; see `undelete_hint`."""
+    hint = undelete_hint(answer, root)
+    if hint is not None:
+        return AfterDeletion(True, hint)
+    if "softDeletePolicy" not in answer:
+        return AfterDeletion(None, f"the bucket of {root} does not show its soft delete")
+    return AfterDeletion(False, f"soft delete and versioning of the bucket of {root} are off")

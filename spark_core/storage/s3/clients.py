@@ -21,9 +21,9 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.pasted_keys import require_plain
+from spark_core.storage.endpoint_urls import url_of
 from spark_core.storage.obstore_reads import claim_process
 from spark_core.storage.options import StoreOptions
-from spark_core.storage.remote import url_of
 from spark_core.storage.s3 import private_doors
 from spark_core.storage.s3.content_md5 import add_md5
 from spark_core.storage.s3.listing_pages import read_before_parser

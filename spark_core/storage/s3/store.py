@@ -32,9 +32,9 @@ from spark_core.storage.s3.clients import (
 )
 from spark_core.storage.s3.copies import Bucket, description_of
 from spark_core.storage.s3.credentials import carried
+from spark_core.storage.s3.deletion import answers_by_name
 from spark_core.storage.s3.errors import (
     CLIENT_ERRORS,
-    deletion_answer,
     explain,
     failure_of,
     is_passing,
@@ -278,22 +278,7 @@ class Requests(RemoteStore[S3Clients]):
                 if failure.refuses
                 else KeyAnswer("failed", str(failure), passing=is_passing(error, failure)),
             )
-        outcome_of = {
-            entry["Key"]: KeyAnswer("deleted")
-            for entry in answer.get("Deleted", [])
-            if "Key" in entry
-        }
-        of_none: KeyAnswer | None = None
-        for entry in answer.get("Errors", []):
-            outcome = deletion_answer(str(entry.get("Code")))
-            if entry.get("Key"):
-                outcome_of[entry["Key"]] = outcome
-            elif outcome.outcome != "already_gone":
-                # Some stores refuse the whole request like this. Only a single object can be said
-                # to be gone.
-                of_none = of_none or outcome
-        if of_none is not None:
-            outcome_of = {**dict.fromkeys(names, of_none), **outcome_of}
+        outcome_of = answers_by_name([*names], answer)
         stranger = next((name for name in outcome_of if name not in names), None)
         if stranger is not None:
             self._distrust = (
