@@ -23,17 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.addresses.xids import LAST_SECOND, first_id, xid_seconds
+from spark_core.addresses.xids import first_id
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.spark.tasks import interleaved
 from spark_core.storage.contract import ObjectStore, OrderedStore
 from spark_core.storage.listing_order import gathered
 from spark_core.storage.listing_rows import LISTING_BATCH_ROWS, ListedPage
+from spark_core.storage.listing_stretches import Cut, Folder, Stretch
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
-
-# A stretch with fewer pages left is not cut: one page comes while the cut is asked for.
-_WORTH_A_CUT = 3
 
 
 def listed(
@@ -99,82 +97,14 @@ def listed_together(
 
 
 @dataclass
-class _Folder:
-    """A prefix that is listed.
-
-    Attributes:
-        prefix: Ends in a slash.
-        first: The time of its first name, in unix seconds; None until a name has one.
-        is_cut: Whether the store is asked for the names after a time.
-    """
-
-    prefix: str
-    first: int | None = None
-    is_cut: bool = True
-
-    def seconds(self, key: str) -> int | None:
-        """Return the time that a name begins with, in unix seconds; None if it has none."""
-        return xid_seconds(key.removeprefix(self.prefix))
-
-
-@dataclass(eq=False)
-class _Stretch:
-    """A part of a folder that is read page by page.
-
-    Attributes:
-        folder: Where.
-        pages: The rest of the listing from the beginning of the stretch on.
-        end: The first name of the next stretch; None for the last one.
-        none_from: No name of this second or later lies before `end`, as far as is known.
-        began: The time of its first name.
-        last: The name that was read last.
-        read: Number of pages that were read.
-        cut_after: Value of `read` at the last request for a cut.
-    """
-
-    folder: _Folder
-    pages: Iterator[ListedPage]
-    end: str | None = None
-    none_from: int | None = None
-    began: int | None = None
-    last: str = ""
-    read: int = 0
-    cut_after: int = 0
-
-    def cut(self) -> tuple[float, int] | None:
-        """Guess how many pages are left, and the second to cut at; None if not worth a request."""
-        now = self.folder.seconds(self.last)
-        if now is None or self.began is None or self.folder.first is None:
-            return None
-        if not self.folder.is_cut or self.cut_after == self.read:
-            return None
-        page = max(now - self.began, 1) / self.read
-        # As long as nothing tells where the folder ends: four pages ahead at first, then three
-        # times as far each time.
-        unknown = max(4 * page, 2 * (now - self.folder.first))
-        ahead = unknown if self.none_from is None else (self.none_from - now) / 2
-        left, second = 2 * ahead / page, min(int(now + ahead), LAST_SECOND)
-        return (left, second) if left >= _WORTH_A_CUT and second > now else None
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """A request for the names after a second in the middle of a stretch."""
-
-    stretch: _Stretch
-    second: int
-    pages: Iterator[ListedPage]
-
-
-@dataclass
 class _Listings:
     """All listings of one call: one thread decides here, the others each ask for a page."""
 
     store: OrderedStore
     prefixes: Iterable[str]
     threads: int
-    _unread: list[_Stretch] = field(default_factory=list)
-    _asked: dict[Future[ListedPage], _Stretch | _Cut] = field(default_factory=dict)
+    _unread: list[Stretch] = field(default_factory=list)
+    _asked: dict[Future[ListedPage], Stretch | Cut] = field(default_factory=dict)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield what the pages hold."""
@@ -195,7 +125,7 @@ class _Listings:
     def _ask(self, pool: ThreadPoolExecutor, waiting: Iterator[str]) -> None:
         """Let free threads begin with the next prefixes; if none is left, cut the longest rest."""
         while len(self._asked) < self.threads and (prefix := next(waiting, None)) is not None:
-            stretch = _Stretch(_Folder(prefix), self.store.pages(prefix))
+            stretch = Stretch(Folder(prefix), self.store.pages(prefix))
             self._unread.append(stretch)
             self._asked[pool.submit(_page, stretch.pages, prefix)] = stretch
         free = self.threads - len(self._asked)
@@ -206,20 +136,20 @@ class _Listings:
         )
         for _, second, stretch in sorted(worth, key=itemgetter(0), reverse=True)[:free]:
             prefix = stretch.folder.prefix
-            cut = _Cut(stretch, second, self.store.pages(prefix, after=prefix + first_id(second)))
+            cut = Cut(stretch, second, self.store.pages(prefix, after=prefix + first_id(second)))
             stretch.cut_after = stretch.read
             self._asked[pool.submit(_page, cut.pages, prefix)] = cut
 
     def _taken(
-        self, pool: ThreadPoolExecutor, asked: _Stretch | _Cut, future: Future[ListedPage]
+        self, pool: ThreadPoolExecutor, asked: Stretch | Cut, future: Future[ListedPage]
     ) -> pa.RecordBatch:
         """Take a page, and ask for the next one of its stretch; return the rows only it has."""
-        if isinstance(asked, _Cut) and isinstance(future.exception(), LakegcError):
+        if isinstance(asked, Cut) and isinstance(future.exception(), LakegcError):
             # The store does not answer this guess. The stretch before it reads the same names.
             asked.stretch.folder.is_cut = False
             return _NOTHING
         page = future.result()
-        stretch = self._begun(asked, page) if isinstance(asked, _Cut) else asked
+        stretch = self._begun(asked, page) if isinstance(asked, Cut) else asked
         if stretch is None:
             return page.rows.slice(0, 0)
         rows, is_end = self._own(stretch, page)
@@ -236,7 +166,7 @@ class _Listings:
             self._asked[pool.submit(_page, stretch.pages, stretch.folder.prefix)] = stretch
         return rows
 
-    def _begun(self, cut: _Cut, page: ListedPage) -> _Stretch | None:
+    def _begun(self, cut: Cut, page: ListedPage) -> Stretch | None:
         """Begin a stretch at the first name after a cut; None if there is nothing left to share."""
         before = cut.stretch
         if not page.rows.num_rows and not page.is_last:
@@ -250,12 +180,12 @@ class _Listings:
         none_from, before.none_from = before.none_from, cut.second
         if first is None or (before.end is not None and first >= before.end):
             return None
-        stretch = _Stretch(before.folder, cut.pages, end=before.end, none_from=none_from)
+        stretch = Stretch(before.folder, cut.pages, end=before.end, none_from=none_from)
         before.end = first
         self._unread.append(stretch)
         return stretch
 
-    def _own(self, stretch: _Stretch, page: ListedPage) -> tuple[pa.RecordBatch, bool]:
+    def _own(self, stretch: Stretch, page: ListedPage) -> tuple[pa.RecordBatch, bool]:
         """Return the rows before the next stretch, and whether the stretch ends on this page."""
         if stretch.end is None:
             return page.rows, page.is_last
@@ -271,7 +201,7 @@ class _Listings:
             )
         return rows, False
 
-    def _is_gone(self, stretch: _Stretch, last: str, *, is_past: bool) -> bool:
+    def _is_gone(self, stretch: Stretch, last: str, *, is_past: bool) -> bool:
         """Ask once more if a stretch ended without the object at which the next one begins.
 
         An object that was deleted meanwhile is also gone in this answer. An object that was

@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, StartsWith
-from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
@@ -47,6 +46,7 @@ from spark_core.storage.inventory.manifest import (
     InventoryFile,
     plain,
 )
+from spark_core.storage.inventory.store_io import StoreIO, key_of
 from spark_core.storage.options import StoreOptions
 
 ICEBERG = "Iceberg"
@@ -89,7 +89,7 @@ class IcebergTable:
         Raises:
             ValueError: If a row is of another bucket, or of a bucket that keeps versions.
         """
-        scan = ArrowScan(self.metadata, _StoreIO(store, self.root), self.schema, self.only)
+        scan = ArrowScan(self.metadata, StoreIO(store, self.root), self.schema, self.only)
         for batch in scan.to_record_batches([self.tasks[file.key]]):
             named = batch.rename_columns([plain(name) for name in batch.schema.names])
             _require_current(named, bucket)
@@ -120,7 +120,7 @@ def find_table(where: str, namespace: Namespace, options: StoreOptions) -> tuple
     location = _location(where, namespace, options) if where.startswith("arn:") else where
     store, root = _store_of(location, options)
     try:
-        table = _table(_StoreIO(store, root), location)
+        table = _table(StoreIO(store, root), location)
         return _newest(table, namespace, root), store
     except _UNSOUND as error:
         problem = f"no sound Iceberg table ({type(error).__name__}: {error})"
@@ -136,7 +136,7 @@ def _newest(table: Table, namespace: Namespace, root: str) -> Inventory:
         raise ValueError(f"it has no {' and no '.join(missing)}")
     chosen = [columns[name] for name in _READ if name in columns]
     scan = table.scan(row_filter=only, selected_fields=tuple(chosen))
-    tasks = {_key(task.file.file_path, root): task for task in scan.plan_files()}
+    tasks = {key_of(task.file.file_path, root): task for task in scan.plan_files()}
     if snapshot is None or not tasks:
         raise NotFoundError(
             f"{table.metadata_location} has no rows below {namespace.root}",
@@ -195,7 +195,7 @@ def _require_current(batch: pa.RecordBatch, bucket: str) -> None:
         )
 
 
-def _table(io: _StoreIO, location: str) -> Table:
+def _table(io: StoreIO, location: str) -> Table:
     metadata = FromInputFile.table_metadata(io.new_input(location))
     return Table(("inventory",), metadata, location, io, NoopCatalog("inventory"))
 
@@ -232,75 +232,3 @@ def _location(arn: str, namespace: Namespace, options: StoreOptions) -> str:
     from spark_core.storage.s3.inventory_table import metadata_location
 
     return metadata_location(arn, found["region"], namespace.bucket, options)
-
-
-def _key(location: str, root: str) -> str:
-    """Return the key of a file in its store."""
-    location = location.removeprefix("file://")
-    if not location.startswith(root):
-        raise ValueError(f"{location} does not lie below {root}")
-    return location.removeprefix(root)
-
-
-class _StoreIO(FileIO):
-    """Reads what pyiceberg asks for from one of our stores; writes nothing."""
-
-    def __init__(self, store: ObjectStore, root: str) -> None:
-        super().__init__({})
-        self._store, self._root = store, root
-
-    def new_input(self, location: str) -> InputFile:
-        return _StoredFile(location, self._store, _key(location, self._root))
-
-    def new_output(self, location: str) -> OutputFile:
-        raise NotImplementedError(f"nothing is written to {location}")
-
-    def delete(self, location: Any) -> None:
-        raise NotImplementedError(f"{location} stays")
-
-
-class _StoredFile(InputFile):
-    def __init__(self, location: str, store: ObjectStore, key: str) -> None:
-        super().__init__(location)
-        self._store, self._key = store, key
-
-    def __len__(self) -> int:
-        with self._store.open_source(self._key) as source:
-            return source.seek(0, 2)
-
-    def exists(self) -> bool:
-        return self._store.exists(self._key)
-
-    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002, FBT001, FBT002
-        # pyiceberg and Arrow close what they were given.
-        return _Opened(self._store, self._key)
-
-
-class _Opened:
-    """An object that is open for reading; closing it closes the store's source."""
-
-    def __init__(self, store: ObjectStore, key: str) -> None:
-        self._context = store.open_source(key)
-        try:
-            self._source = self._context.__enter__()
-        except NotFoundError as error:
-            raise FileNotFoundError(f"{store.root}{key} is not there") from error
-        self._open = True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._context.__exit__(None, None, None)
-
-    @property
-    def closed(self) -> bool:
-        return not self._open

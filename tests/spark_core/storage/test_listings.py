@@ -116,7 +116,7 @@ def test_each_page_leads_to_one_cut_at_most(monkeypatch):
     def wait(futures, return_when):
         # Pages are slow: they come when nothing else is asked for.
         concurrent.futures.wait(futures)
-        cuts = [future for future, asked in futures.items() if isinstance(asked, listings._Cut)]
+        cuts = [future for future, asked in futures.items() if isinstance(asked, listings.Cut)]
         return cuts or list(futures), None
 
     monkeypatch.setattr(listings, "wait", wait)
@@ -185,7 +185,7 @@ def test_a_listing_is_the_same_wherever_it_is_cut_and_in_whatever_order_answers_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listings, "wait", wait)
         if is_anywhere:
-            patch.setattr(listings._Stretch, "cut", cut)
+            patch.setattr(listings.Stretch, "cut", cut)
             patch.setattr(
                 listings,
                 "first_id",
@@ -198,7 +198,7 @@ def test_a_listing_is_the_same_wherever_it_is_cut_and_in_whatever_order_answers_
 def cut_at(monkeypatch, second: int) -> None:
     """Cut each stretch once, after its first page."""
     monkeypatch.setattr(
-        listings._Stretch,
+        listings.Stretch,
         "cut",
         lambda stretch: (9.0, T + second) if stretch.read and not stretch.cut_after else None,
     )
@@ -245,7 +245,7 @@ def test_what_is_written_behind_the_end_meanwhile_spoils_nothing(
     def wait(futures, return_when):
         concurrent.futures.wait(futures)
         return sorted(
-            futures, key=lambda one: isinstance(futures[one], listings._Cut) != is_cut_first
+            futures, key=lambda one: isinstance(futures[one], listings.Cut) != is_cut_first
         )[:1], None
 
     def pages(prefix, *, after=""):
