@@ -317,7 +317,7 @@ def test_a_percent_sign_that_is_no_escape_has_one_reading():
 def test_a_file_system_folds_segments_so_they_are_refused_there(relative):
     with pytest.raises(AddressError, match="which a file system folds away"):
         LOCAL.relative(relative, RELATIVE)
-    for before in LOCAL._local_forms:
+    for before in LOCAL.local_forms:
         with pytest.raises(AddressError, match="could be read as"):
             LOCAL.relative(f"local://{before}{relative}", FULL)
 

@@ -197,7 +197,7 @@ ODD = [
 def test_plain_full_addresses_are_read_at_once_as_one_by_one(namespace):
     begins = [namespace.root, f"{namespace.root[:-1]}2/", "s3://bucket/", "https://other/"]
     if namespace.kind == "local":
-        begins += [f"local://{form}" for form in namespace._local_forms]
+        begins += [f"local://{form}" for form in namespace.local_forms]
     for begin, odd in product(begins, [*PLAIN, *ODD]):
         addresses = [begin + name for name in (*PLAIN, odd)]
         answers = [told(namespace, address, AddressType.FULL) for address in addresses]
