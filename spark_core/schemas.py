@@ -1,5 +1,8 @@
 """The columns of every table, as Arrow schemas.
 
+One file: whoever asks what a column means looks it up here, whichever room writes the table, and a
+later table takes its columns from an earlier one.
+
 Addresses are relative to the storage namespace unless a column says otherwise.
 Instants are microseconds in UTC, sizes are bytes.
 """
@@ -91,7 +94,7 @@ STAGED_ADDRESSES = pa.schema(
 UNCOMMITTED_ADDRESSES = pa.schema(
     [
         *STAGED_ADDRESSES,
-        # Hash of the object that the entry keeps: see `mark.kept_objects`.
+        # Hash of the object that the entry keeps: see `references.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
@@ -99,7 +102,7 @@ UNCOMMITTED_ADDRESSES = pa.schema(
 # A name under which an object of the namespace is staged. Duplicates allowed.
 STAGED_NAMES = pa.schema(
     [
-        # Hash of the object that the entry keeps: see `mark.kept_objects`.
+        # Hash of the object that the entry keeps: see `references.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
         pa.field("branch", pa.string(), nullable=False),
         pa.field("path", pa.string(), nullable=False),
@@ -154,7 +157,7 @@ COMMITTED_ADDRESSES = pa.schema(
         pa.field("checksum", pa.string()),
         # Whether a branch head has it below data/, so that the listing should have its object.
         pa.field("is_live", pa.bool_(), nullable=False),
-        # Hash of the object that the entry keeps: see `mark.kept_objects`.
+        # Hash of the object that the entry keeps: see `references.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
