@@ -1,8 +1,8 @@
 """From which index an optimized run takes, and why a run is a clean one.
 
 An index is only as good as the verdict of the mark that saved it. So that mark passed all checks,
-is of the same repository, was decided by the same options, and is the newest such one. Whatever is
-in doubt makes the run a clean one, which says why.
+is of the same repository, was made by the same version and decided by the same options, and is the
+newest such one. Whatever is in doubt makes the run a clean one, which says why.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from spark_core import lakegc_keys
+from spark_core import __version__, lakegc_keys
 from spark_core.addresses.xids import xid_seconds
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, LakegcError
 from spark_core.index.last_mark import AUDIT, as_stored, last_passed, saved_by, still_blocked
@@ -209,6 +209,9 @@ def _usable(run: Run, key: RunKey, verdict: Verdict) -> Saved:
     differing = chain.other_options(run, verdict.options)
     if differing:
         raise ChainError(f"other options decided: {differing}")
+    # What an update reads in another way, or at last rightly, must not wait for `full_every`.
+    if (made_by := verdict.versions.get("lakegc")) != __version__:
+        raise ChainError(f"lakegc {made_by} read what is in it, and this is {__version__}")
     saved = as_stored(run, key, verdict)
     _require_files(run.store, saved)
     return saved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spark_core import lakegc_keys
+from spark_core import __version__, lakegc_keys
 from spark_core.index.saved import Saved
 from spark_core.mark.slices import namespace_slices
 from spark_core.records.figures import ListedFigures
@@ -71,7 +71,7 @@ def conclude(run: Run, *, saved: str | None, failed: str = "", **other: Any) -> 
         expired_objects=0,
         standing={},
         checks=[{"name": failed, "passed": False, "summary": "a test"}] if failed else [],
-        versions={},
+        versions={"lakegc": __version__},
     )
     key = lakegc_keys.verdict_key(run.key)
     run.store.put(key, replace(verdict, **other).to_json())

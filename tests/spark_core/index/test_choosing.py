@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_core import lakegc_keys
+from spark_core import __version__, lakegc_keys
 from spark_core.errors import ChainError
 from spark_core.index import choosing
 from spark_core.index.choosing import AUDIT, Clean, Index, choose, is_before, slice_seconds
@@ -103,6 +103,12 @@ def test_a_clean_run_was_asked_for(place: HidingPlace) -> None:
 def test_other_options_decided(place: HidingPlace) -> None:
     indexed(place)
     assert "other options decided: flat was False, now it is True" in why(place, flat=True)
+
+
+def test_another_version_read_what_is_in_it(place: HidingPlace) -> None:
+    run, saved = indexed(place)
+    conclude(run, saved=saved.digest, versions={"lakegc": "0.0.9"})
+    assert f"lakegc 0.0.9 read what is in it, and this is {__version__}" in why(place)
 
 
 def test_a_newer_run_exists(place: HidingPlace) -> None:
