@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 
 import pytest
@@ -23,6 +24,7 @@ from spark_core.errors import IncompleteReadError
 from tests.model import replay
 from tests.model.replay import Word
 from tests.model.run import why_not
+from tests.support.clean_beside import was_clean
 from tests.support.pipeline import mark_and_conclude
 from tests.support.recorded_events import (
     Event,
@@ -71,10 +73,30 @@ class Collected:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def collect(sandbox, spark, moments) -> Collected:
-    """Mark and sweep a new scene while writers act at these moments, and compare the result."""
+def mark_the_day_before(sandbox, spark, name, **options) -> None:
+    """Leave an index and a dump of refs, from which the next mark takes what it can."""
+    key = NOW - timedelta(days=1)
+    sandbox.clock.set(key)
+    run = open_sandbox_run(
+        sandbox, name, spark, key, min_age=MIN_AGE, optimized=True, max_expired_share=1, **options
+    )
+    assert mark_and_conclude(run)[1].passed
+    sandbox.clock.set(NOW)
+
+
+def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
+    """Mark and sweep a new scene while writers act at these moments, and compare the result.
+
+    Args:
+        sandbox: Where it is made.
+        spark: The session.
+        moments: As in `Schedule`.
+        optimized: Whether the mark takes from the index of an earlier one.
+    """
     scene = Scene(sandbox, NOW)
     repository = scene.repository
+    if optimized:
+        mark_the_day_before(sandbox, spark, repository.name, **OPTIONS.of_run)
     recorder = Recorder()
 
     def seen() -> set[str]:
@@ -89,7 +111,14 @@ def collect(sandbox, spark, moments) -> Collected:
     before = repository.objects()
     # One branch at a time: only then do calls come in an order that one number can name.
     run = open_sandbox_run(
-        sandbox, repository.name, spark, NOW, min_age=MIN_AGE, branches_at_once=1, **OPTIONS.of_run
+        sandbox,
+        repository.name,
+        spark,
+        NOW,
+        min_age=MIN_AGE,
+        branches_at_once=1,
+        optimized=optimized,
+        **OPTIONS.of_run,
     )
     run = replace(run, store=WatchedStore(run.store, schedule.told, recorder.stored))
     sandbox.observe(schedule.told)
@@ -98,6 +127,7 @@ def collect(sandbox, spark, moments) -> Collected:
         with recorder.naming_branches():
             marked, verdict, results = mark_and_conclude(run)
             assert verdict.passed, [result for result in results if not result.passed]
+            assert was_clean(marked) != optimized
             marked_until = len(schedule.calls)
             report = run.keep(sweep.sweep(run))
         sweep.require_complete(report)
@@ -141,9 +171,10 @@ def collect(sandbox, spark, moments) -> Collected:
 
 
 @pytest.mark.timeout(1200)
-def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_property):
+@pytest.mark.parametrize("optimized", [False, True], ids=["clean", "with an index"])
+def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_property, optimized):
     offset = Random().randrange(CALLS)
-    tried = collect(shared_sandbox, spark, spread(CALLS, offset))
+    tried = collect(shared_sandbox, spark, spread(CALLS, offset), optimized=optimized)
     record_property(
         "figures",
         f"concurrent writers: interleaving {offset} of {CALLS}, {len(tried.schedule.done)} "
@@ -197,12 +228,12 @@ def test_a_history_of_writers_that_was_tampered_with_is_refused(shared_sandbox, 
 
 @pytest.mark.deep
 @pytest.mark.timeout(4 * 3600)
-def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_property):
+@pytest.mark.parametrize("optimized", [False, True], ids=["clean", "with an index"])
+def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_property, optimized):
     began, step = time.monotonic(), int(os.environ.get("LAKEGC_SEARCH_STEP") or 1)
-    calls = len(collect(shared_sandbox, spark, {}).schedule.calls)
-    tried = [
-        collect(shared_sandbox, spark, spread(calls, offset)) for offset in range(calls)[::step]
-    ]
+    how = partial(collect, shared_sandbox, spark, optimized=optimized)
+    calls = len(how({}).schedule.calls)
+    tried = [how(spread(calls, offset)) for offset in range(calls)[::step]]
     refused = sum(one.refused for one in tried)
     acted = sum(len(one.schedule.done) for one in tried)
     words = {word for one in tried for word in one.words}
