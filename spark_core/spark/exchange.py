@@ -46,7 +46,6 @@ from spark_core.spark.packed_rows import (
     Tally,
     bucket_of,
     bytes_of,
-    divided,
     gathered_from,
     hashes_of,
     packed_row,
@@ -54,31 +53,15 @@ from spark_core.spark.packed_rows import (
     rows_of,
     tally_row,
 )
+from spark_core.spark.packed_rows import divided as divided
 from spark_core.spark.session import cores, master_of
-from spark_core.spark.sources import (
-    AnySource,
-    Batches,
-    JoinedSource,
-    Receipt,
-    Source,
-    numbers_of,
-    source_of,
-    union_of,
-)
-
-# What other rooms need in order to bring rows together, and where they find it.
-__all__ = [
-    "AnySource",
-    "Batches",
-    "Exchange",
-    "JoinedSource",
-    "Sent",
-    "Source",
-    "divided",
-    "no_work",
-    "numbers_of",
-    "source_of",
-]
+from spark_core.spark.sources import AnySource as AnySource
+from spark_core.spark.sources import Batches as Batches
+from spark_core.spark.sources import JoinedSource as JoinedSource
+from spark_core.spark.sources import Receipt, union_of
+from spark_core.spark.sources import Source as Source
+from spark_core.spark.sources import numbers_of as numbers_of
+from spark_core.spark.sources import source_of as source_of
 
 Written = TypeVar("Written")
 
