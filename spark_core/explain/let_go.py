@@ -180,8 +180,11 @@ def not_listed(run: Run, address: str) -> Explanation:
         except (ChainError, CorruptTableError):
             continue
         if outcome is not None:
-            row = _explanations(other, [address]).get(address)
-            was = _by_policy(other, [address]).get(address) or _was(other, address, row, "")
+            # The report says why, too: it outlives the other tables of its run.
+            row, why = _explanations(other, [address]).get(address), outcome.why
+            if row is None and why == NEVER_COMMITTED:
+                why = _never_committed(other, [address])[address]
+            was = _by_policy(other, [address]).get(address) or _was(other, address, row, why)
             return _with_outcome(was, outcome)
     return Explanation(
         run.repository.id,

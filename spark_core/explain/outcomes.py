@@ -23,10 +23,12 @@ class Outcome:
 
     Attributes:
         state: Of the object since then.
+        why: Why the mark let it go, in few words.
         reasons: What was done, and the way back.
     """
 
     state: State
+    why: str
     reasons: tuple[Reason, ...]
 
 
@@ -43,9 +45,10 @@ def outcomes_of(run: Run, addresses: Sequence[str]) -> dict[str, Outcome]:
 
 
 def _outcome(run: Run, address: str, row: Mapping[str, Any], back: str) -> Outcome:
+    why = row["reason"]
     if row["outcome"] not in ("deleted", "already_gone"):
         text = f"the sweep of run {run.key} left it: {row['outcome']}, {row['error']}"
-        return Outcome("kept", (Reason("sweep", text),))
+        return Outcome("kept", why, (Reason("sweep", text),))
     gone = (
         f"run {run.key} found it gone already"
         if row["deleted_at"] is None
@@ -53,10 +56,10 @@ def _outcome(run: Run, address: str, row: Mapping[str, Any], back: str) -> Outco
     )
     if run.store.exists(address):
         text = f"{gone}, and it is in the store again: it was restored"
-        return Outcome("kept", (Reason("sweep", text),))
+        return Outcome("kept", why, (Reason("sweep", text),))
     proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
     texts = (gone, proof, back)
-    return Outcome("deleted", tuple(Reason("sweep", text) for text in texts))
+    return Outcome("deleted", why, tuple(Reason("sweep", text) for text in texts))
 
 
 def whether_a_sweep_takes_it(run: Run) -> list[Reason]:

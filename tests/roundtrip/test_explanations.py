@@ -199,6 +199,9 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     mark_and_conclude(later)
     earlier = explain(later, by_path["d_0316", True].address)
     assert (earlier.state, earlier.run) == ("deleted", str(run.key))
+    assert "d_0316: replaced or removed on dev 8 days ago" in earlier.sentence
+    uncommitted = next(file.address for file in story.deleted if file.ref is None)
+    assert "; in no commit, and not staged: " in explain(later, uncommitted).sentence
     assert explain(later, "data/never/was").state == "unknown"
 
     # A path that its branch has no longer is known to the run that let the object go.
@@ -215,6 +218,8 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     assert sorted(let_go_under(run, "trials/")) == sorted(experiment)
     run.store.delete([part.key for part in run.load(tables.EXPLANATIONS).manifest.parts])
+    pruned = explain(later, by_path["d_0316", True].address)
+    assert pruned.sentence.endswith("; only in commits past their retention")
     with pytest.raises(NotFoundError, match="the explanations of 1 runs are pruned or damaged"):
         addresses_of(later, "lakefs://repo/main/d_0316")
 
