@@ -1,8 +1,7 @@
 """Decide by name and age which listed objects are candidates, and why the others are not.
 
-The rule is written twice, for one object and for a column. The mark decides by it, the sweep
-applies it again to every row of its plan, and the reports count by it. It does not look at what
-refers to an object.
+The mark decides by it, the sweep applies it again to every row of its plan, and the reports count
+by it. It does not look at what refers to an object.
 """
 
 from __future__ import annotations
@@ -20,15 +19,12 @@ from spark_core import schemas
 from spark_core.addresses.collectable import (
     LEFT_BY_UPLOAD,
     SIGNATURE,
-    arrow_pattern,
     collectable_batch,
     fill_others,
     given_name_batch,
-    is_collectable,
-    is_given_name,
     usual_seconds,
 )
-from spark_core.addresses.xids import XID, xid_time, xid_time_batch
+from spark_core.addresses.xids import XID, xid_time_batch
 
 CANDIDATE = "candidate"
 PROTECTED = "protected"
@@ -41,9 +37,7 @@ STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
 _CANDIDATE, _YOUNG, _INHERITED = map(STANDINGS.index, (CANDIDATE, YOUNG, INHERITED))
 
 _UPLOAD = rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$"
-_UPLOAD_PATTERN = arrow_pattern(_UPLOAD)
 _ENDING = f"{LEFT_BY_UPLOAD}$"
-_ENDING_PATTERN = arrow_pattern(_ENDING)
 
 
 @dataclass(frozen=True)
@@ -72,8 +66,10 @@ class Limits:
             raise ValueError("the cutoff and the creation of the repository need a timezone")
 
 
-def standing(address: str, modified: datetime, limits: Limits) -> str:
-    """Say by the name and the age of an object whether it is a candidate, or else why not.
+def standings(
+    addresses: pa.StringArray, modified: pa.TimestampArray, limits: Limits
+) -> pa.StringArray:
+    """Say by name and age whether each object is a candidate, or else why not.
 
     An object has two times: the store's date, and the time in its name, when the address was given
     out. An upload in flight has no reference yet, so the later of the two must be before the
@@ -82,39 +78,15 @@ def standing(address: str, modified: datetime, limits: Limits) -> str:
     hold no time: only their date counts.
 
     Args:
-        address: Relative address.
-        modified: When the store says that it was written, aware.
-        limits: The limits that it is compared with.
-
-    Returns:
-        The first that holds of `PROTECTED` (never collected), `YOUNG`, `UPLOAD` (kept beside an
-        upload that may not have ended), `STRANGER` (a name that lakeFS does not give) and
-        `INHERITED` (older than the repository); else `CANDIDATE`. Where strangers are collected,
-        those that are older than the repository count as inherited.
-    """
-    left = bool(_UPLOAD_PATTERN.search(address))
-    named = xid_time(_ENDING_PATTERN.sub("", address) if left else address)
-    earliest, latest = min(modified, named or modified), max(modified, named or modified)
-    if not is_collectable(address, flat=limits.flat):
-        return PROTECTED
-    if latest >= limits.cutoff:
-        return YOUNG
-    if left and latest >= limits.uploads_cutoff:
-        return UPLOAD
-    if limits.strangers == "keep" and not is_given_name(address, flat=limits.flat):
-        return STRANGER
-    return INHERITED if limits.inherited == "keep" and earliest < limits.created else CANDIDATE
-
-
-def standings(
-    addresses: pa.StringArray, modified: pa.TimestampArray, limits: Limits
-) -> pa.StringArray:
-    """Apply `standing` to whole columns, without a Python object per row.
-
-    Args:
         addresses: Relative addresses, no nulls.
         modified: When the store says that they were written; microseconds in UTC, no nulls.
         limits: The limits that they are compared with.
+
+    Returns:
+        For each the first that holds of `PROTECTED` (never collected), `YOUNG`, `UPLOAD` (kept
+        beside an upload that may not have ended), `STRANGER` (a name that lakeFS does not give) and
+        `INHERITED` (older than the repository); else `CANDIDATE`. Where strangers are collected,
+        those that are older than the repository count as inherited.
     """
     named = usual_seconds(addresses)
     is_usual, when = named >= 0, modified.cast(pa.int64()).to_numpy()

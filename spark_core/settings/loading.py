@@ -5,17 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from spark_core.errors import SettingsError
 from spark_core.settings import file as settings_file
-
-if TYPE_CHECKING:
-    # Both import Spark, and the command line's `--help` should not wait for that.
-    pass
-
 from spark_core.settings.all_tables import Settings
 
 FILE_NAME = "lakegc.toml"

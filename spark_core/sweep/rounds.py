@@ -130,7 +130,7 @@ def delete_in_rounds(
             done, look, time_left = rounds.delete_for_one()
             if not done.objects["unsent"]:
                 return Swept(
-                    replace_unsent(rounds.total),
+                    without_unsent(rounds.total),
                     rounds.number,
                     look.figures,
                     rounds.store_keys_per_second,
@@ -250,7 +250,7 @@ class _Rounds:
         meter.tell(self.number)
 
 
-def replace_unsent(total: Tally) -> Tally:
+def without_unsent(total: Tally) -> Tally:
     """Return a tally without the objects that rounds left to the next one."""
     counted = {outcome: count for outcome, count in total.objects.items() if outcome != "unsent"}
     sizes = {outcome: size for outcome, size in total.size_bytes.items() if outcome != "unsent"}

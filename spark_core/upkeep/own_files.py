@@ -20,9 +20,9 @@ _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
 # what is gone.
 _PRUNED_TABLES = (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES)
-# Exactly what `storing.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
-# write, and what a mark saves of them. Of the other names that begin with an underscore, manifests,
-# verdicts and reports stay.
+# Exactly what a mark writes of its tables, the journal, and a killed reading of diffs, and what a
+# mark saves of them. Of the other names that begin with an underscore, manifests, verdicts and
+# reports stay.
 PARTS = re.compile(
     rf"{re.escape(lakegc_keys.ROOT)}(?:"
     rf"(?:{'|'.join(spec.folder for spec in _PRUNED_TABLES)})/{_RUN}/{lakegc_keys.PART}"

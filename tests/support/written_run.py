@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
-from spark_core.addresses.candidates import Limits, standing
+from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.fates import Fate
 from spark_core.lakefs import LakeFSServer, ServerOptions
@@ -24,6 +24,7 @@ from spark_core.storage import StoreOptions, open_store
 from spark_core.sweep.outcomes import measure
 from tests.support.clock import FakeClock
 from tests.support.figures import given
+from tests.support.standing import standing
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = NOW - timedelta(days=10)

@@ -23,7 +23,6 @@ from spark_core.addresses.candidates import (
     UPLOAD,
     YOUNG,
     Limits,
-    standing,
     standings,
 )
 from spark_core.addresses.collectable import NOT_NAMEABLE
@@ -34,6 +33,7 @@ from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFig
 from spark_core.report.cautions import cautions
 from spark_core.run.cutoff import before
 from tests.support.figures import read
+from tests.support.standing import standing
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from spark_core import holds, schemas
-from spark_core.addresses.candidates import standing
 from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
 from spark_core.mark import compared, fates, fates_by_answers
@@ -25,6 +24,7 @@ from spark_core.records.writing import Target
 from spark_core.references.held_paths import HELD
 from spark_core.spark import exchange, placement
 from spark_core.spark.exchange import source_of
+from tests.support.standing import standing
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
 pytestmark = pytest.mark.spark
