@@ -54,7 +54,7 @@ class ByPolicy:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _KnownNames:
     """What the retention policy names of a plan, and the document, refs and so on that say so."""
 
     state: tuple[object, ...]
@@ -89,7 +89,7 @@ class PolicyNow:
 
     run: Run
     marked: StoredTable
-    named: _Named | None = None
+    named: _KnownNames | None = None
     names: StagedNamesNow | None = None
 
     def go_on_from(self, last: PolicyNow) -> None:
@@ -176,7 +176,7 @@ class PolicyNow:
         state = (policy.digest, commits.refs, commits.holds, compacted)
         if self.named is None or self.named.state != state:
             named = named_now(self.run, policy, self.marked, commits, own.objects)
-            self.named = _Named(state, named)
+            self.named = _KnownNames(state, named)
         problem = "" if self.names is None else self.names.problem
         why = f"; the names of what is staged could not be read ({problem})" if problem else ""
         return self.named.named, f"the retention policy does not name it{why}"
