@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -32,13 +33,20 @@ class TellingStore(LocalStore):
     def _md5(self, key: str) -> str:
         return hashlib.md5(self.read(key)).hexdigest()
 
-    def _batch(
-        self, keys: Sequence[str], sizes: Sequence[int], modified: Sequence[int]
-    ) -> pa.RecordBatch:
-        rows = super()._batch(keys, sizes, modified)
-        told = pa.array(
-            [self._md5(key) if key.startswith("data/") else None for key in keys], pa.string()
-        )
+    def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
+        return map(self._told, super().list(prefix))
+
+    def children(self, prefix: str) -> tuple[builtins.list[str], pa.Table]:
+        names, found = super().children(prefix)
+        return names, pa.Table.from_batches(map(self._told, found.to_batches()), found.schema)
+
+    def _told(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        told = [
+            self._md5(key) if key.startswith("data/") else None
+            for key in rows.column("key").to_pylist()
+        ]
         return rows.set_column(
-            rows.schema.get_field_index("checksum"), rows.schema.field("checksum"), told
+            rows.schema.get_field_index("checksum"),
+            rows.schema.field("checksum"),
+            pa.array(told, pa.string()),
         )
