@@ -53,6 +53,7 @@ class Explanation:
         fate: What the mark made of it, a value of `fates.Fate`; empty if it is not known.
 
     Examples:
+        >>> from spark_core.explain import explain
         >>> explain(run, live).path
         'report.csv'
     """

@@ -47,6 +47,7 @@ class WhatIf:
         asked_at: Before the refs, the commits and the reports of sweeps were read.
 
     Examples:
+        >>> from spark_core.explain import what_if
         >>> what_if(run, [1]).never_committed
         (0, 0)
     """
