@@ -120,6 +120,7 @@ mode = "mark"
 [repositories.{name}]
 min_age_hours = 0
 allow_unsafe_min_age = true
+quarantine = false
 """
 
 
