@@ -38,16 +38,7 @@ RENAMED_BY_AZURE_PATTERN = arrow_pattern(RENAMED_BY_AZURE)
 
 @dataclass(frozen=True)
 class NamespaceUri:
-    """The URI of a repository's storage namespace.
-
-    Attributes:
-        uri: The URI as the server gives it; a trailing slash is kept.
-        server_path: Blockstore `local` only: the blockstore's absolute path as
-            the server names it. FULL addresses begin with it.
-
-    Raises:
-        AddressError: If the scheme is unknown or the path has a form that nobody documented.
-        SettingsError: If `server_path` is missing or is no absolute path.
+    """The URI of a repository's storage namespace; its fields are those of `Namespace`.
 
     References:
         lakeFS `pkg/block/namespace.go` and `pkg/block/local/adapter.go`, v1.84.

@@ -29,7 +29,15 @@ from spark_core.references.range_entries import read_whole, resolved
 from spark_core.references.ranges import tasks_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source, source_of
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    Exchange,
+    Sent,
+    Source,
+    no_work,
+    source_of,
+)
 from spark_core.spark.tasks import interleaved
 
 AT_REF, COMMITS = "at_ref", "commits"
@@ -107,7 +115,7 @@ def explain_folder(run: Run, wanted: str) -> FolderExplanation:
     else:
         sources, kernel, words = {"listed": _listed_under(run, wanted)}, _sum_listed, ""
     sources["fates"] = run.load(tables.FATES).source(_FATES.names)
-    told, _ = Exchange(sources, kernel, _HASHES, _no_rows).run(
+    told, _ = Exchange(sources, kernel, _HASHES, no_work).run(
         lambda: run.spark, threads=run.options.read_threads
     )
     groups = _groups(told, words, was_swept=_was_swept(run))
@@ -267,7 +275,3 @@ def _summed(names: pa.ChunkedArray, sizes: pa.ChunkedArray) -> Sums:
         .to_pylist()
     )
     return {row["name"]: (row["count_all"], row["size_sum"]) for row in rows}
-
-
-def _no_rows(_number: int, _rows: pa.Table) -> None:
-    """Work on no rows: none are sent on."""

@@ -38,7 +38,7 @@ from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.references.rows_aside import place_of
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, no_rows
 from spark_core.storage import ObjectStore
 
 _FOLDERS = ("deleted", "deleted.text")
@@ -188,10 +188,9 @@ def _write_addresses(
     """Write what may go, except what only a retention policy names: entries lead to that."""
     written = 0
     if going:
-        no_rows = source_of(_ADDRESSES.empty_table(), _ADDRESSES)
         sources: dict[str, AnySource] = {
             "expired": expired.source(["address"]).through(_ADDRESSES, with_address_hash),
-            "by_policy": no_rows
+            "by_policy": no_rows(_ADDRESSES)
             if by_policy is None
             else by_policy.source(run).through(_ADDRESSES, _addresses),
         }

@@ -60,6 +60,7 @@ from spark_core.spark.sources import Batches as Batches
 from spark_core.spark.sources import JoinedSource as JoinedSource
 from spark_core.spark.sources import Receipt, union_of
 from spark_core.spark.sources import Source as Source
+from spark_core.spark.sources import no_rows as no_rows
 from spark_core.spark.sources import numbers_of as numbers_of
 from spark_core.spark.sources import source_of as source_of
 

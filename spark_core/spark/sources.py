@@ -173,6 +173,11 @@ def source_of(rows: pa.Table, schema: pa.Schema) -> Source[pa.Table]:
     return Source(schema, [table] if table.num_rows else [], table.num_rows, _batches_of)
 
 
+def no_rows(schema: pa.Schema) -> AnySource:
+    """Return a source without rows."""
+    return source_of(schema.empty_table(), schema)
+
+
 def _batches_of(table: pa.Table) -> Batches:
     yield from table.to_batches()
 

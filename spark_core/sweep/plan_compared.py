@@ -19,18 +19,13 @@ from spark_core.errors import IncompleteReadError
 from spark_core.references import rows_aside
 from spark_core.references.twins import OBJECTS
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, source_of
+from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
 from spark_core.sweep.why_kept import KEPT, KeptRules, why_kept
 
 ADDRESSES = pa.schema([ADDRESS_HASH, OBJECTS.field("address")])
 _PLANNED = pa.schema([ADDRESS_HASH, *OBJECTS])
 # Sources of which every row must come to its comparison.
 _WHOLE = ("planned", "staged", "committed", "held_paths")
-
-
-def no_rows(schema: pa.Schema) -> AnySource:
-    """Return a source without rows."""
-    return source_of(schema.empty_table(), schema)
 
 
 def by_hash(rows: AnySource, schema: pa.Schema) -> AnySource:

@@ -27,8 +27,8 @@ from spark_core.references.policies.staged_due import StagedJudge, are_asked_for
 from spark_core.references.second_look import NAMES, Parts
 from spark_core.retention import compacted_in
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource
-from spark_core.sweep.plan_compared import ADDRESSES, by_hash, no_rows
+from spark_core.spark.exchange import AnySource, no_rows
+from spark_core.sweep.plan_compared import ADDRESSES, by_hash
 from spark_core.sweep.why_kept import KeptRules
 
 _NAMES = pa.schema([ADDRESS_HASH, *staged_names.TAKEN])

@@ -29,10 +29,10 @@ from spark_core.references.heads import Heads
 from spark_core.references.second_look import HIDDEN, QUICK, Parts
 from spark_core.run import Run
 from spark_core.spark import placement
-from spark_core.spark.exchange import AnySource
+from spark_core.spark.exchange import AnySource, no_rows
 from spark_core.sweep import twins_now
 from spark_core.sweep.committed_now import Committed
-from spark_core.sweep.plan_compared import ADDRESSES, by_hash, compare, no_rows, planned_at, reasons
+from spark_core.sweep.plan_compared import ADDRESSES, by_hash, compare, planned_at, reasons
 from spark_core.sweep.policy_now import ByPolicy, PolicyNow
 from spark_core.sweep.reached_now import TablesRead
 from spark_core.sweep.staged_now import HASHES, StagedNow, read_staged_parts

@@ -34,7 +34,14 @@ from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.table_reader import TableReader
 from spark_core.report.fates import total
 from spark_core.run import Run
-from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource, source_of
+from spark_core.spark.exchange import (
+    AnySource,
+    Batches,
+    Exchange,
+    JoinedSource,
+    no_work,
+    source_of,
+)
 
 DAYS = (1, 3, 7, 14, 21, 30, 60, 90)
 
@@ -81,7 +88,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         ),
     }
     free = partial(freed.free, numbers.levels_asked(questions), branches, soles)
-    told, _ = Exchange(sources, free, HASHES, _no_rows).run(
+    told, _ = Exchange(sources, free, HASHES, no_work).run(
         lambda: run.spark, threads=run.options.read_threads
     )
     names = [*(name for question in questions for name in question.names), freed.NEVER_COMMITTED]
@@ -96,10 +103,6 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         _price(run),
         asked_at,
     )
-
-
-def _no_rows(_number: int, _rows: pa.Table) -> None:
-    """Work on no rows: none are sent on."""
 
 
 def _price(run: Run) -> Price | None:

@@ -43,7 +43,7 @@ from spark_core.references.expired_entries import SAID
 from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
 from spark_core.references.stated import stated_by_the_store
 from spark_core.references.twins.candidates import CANDIDATES
-from spark_core.spark.exchange import AnySource, Batches, numbers_of, source_of
+from spark_core.spark.exchange import AnySource, Batches, no_rows, numbers_of
 
 # What the entries of an object say of it: ends, which are equal where all agree.
 _SAID = pa.schema(
@@ -62,10 +62,6 @@ _SAID = pa.schema(
 # What a key is made of: a size alone, or what is known of a content. Of each kind of knowledge
 # there are two: the content, and, for entries against which it does not count, the size.
 _OF_SIZE, _OF_ANSWER, _OF_NO_ANSWER, _OF_SAID, _OF_UNSAID, _OF_LISTED, _OF_UNLISTED = range(1, 8)
-
-
-def _nothing(schema: pa.Schema) -> AnySource:
-    return source_of(schema.empty_table(), schema)
 
 
 @dataclass(frozen=True)
@@ -96,9 +92,9 @@ class Evidence:
             columns of `HASHES`; None where it has not.
     """
 
-    said: AnySource = field(default_factory=partial(_nothing, _SAID))
-    listed: AnySource = field(default_factory=partial(_nothing, STATED))
-    answered: AnySource = field(default_factory=partial(_nothing, STATED))
+    said: AnySource = field(default_factory=partial(no_rows, _SAID))
+    listed: AnySource = field(default_factory=partial(no_rows, STATED))
+    answered: AnySource = field(default_factory=partial(no_rows, STATED))
     used: Used = Used()
     seen: AnySource | None = None
 
