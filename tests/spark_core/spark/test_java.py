@@ -108,6 +108,9 @@ def test_a_session_runs_in_the_java_that_was_started_ahead_and_its_lines_are_in_
         check=False,
         timeout=200,
     )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["local[1]", "0"]
-    assert "Setting default log level" in log.read_text()
+    # Python's own lines are not meant: py4j writes one when Java ends while it says something.
+    first = "Setting default log level"
+    assert first in log.read_text()
+    assert first not in done.stderr
