@@ -26,14 +26,12 @@ def compiled(function: Function) -> Function:
     """Compile a loop with numba and keep the machine code on disk.
 
     An executor starts many Python processes, and compiling takes seconds while loading takes
-    milliseconds. numba tries `NUMBA_CACHE_DIR`, then `__pycache__` beside the source, then the
-    user's cache directory. A container with a read-only installation and no home can write none of
-    them, and numba would fail the import. Then a private directory under the system's temporary one
-    is used. Without even that, the loop is compiled in each process.
+    milliseconds.
 
     numba takes kept code for good as long as the file of the function itself is unchanged, although
-    the code of the functions that it calls is part of it. Here it is kept as long as no file of its
-    folder changes. So a loop takes other loops and constants from its own folder alone.
+    the code of the functions that it calls is part of it. Here the directory is named by the
+    contents of the whole folder. So a loop takes other loops and constants from its own folder
+    alone.
 
     A package that Spark shipped is imported from a zip, at another path for every application.
     numba would keep code for each path in the user's cache directory and never find it again. So
@@ -46,36 +44,51 @@ def compiled(function: Function) -> Function:
     Returns:
         The compiled function; it is compiled at its first call.
     """
-    directory = None
-    if Path(inspect.getfile(function)).is_file():
-        try:
-            return _kept(function)
-        except (RuntimeError, OSError):
-            directory = private_cache_directory()
+    source = Path(inspect.getfile(function))
+    directory = cache_directory(source.parent) if source.is_file() else None
     if directory is None:
         return cast("Function", numba.njit(**_OPTIONS)(function))
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
-        return _kept(function)
+        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
     finally:
         config.CACHE_DIR = before
 
 
-def _kept(function: Function) -> Function:
-    """Compile a loop whose machine code is kept until a file of its folder changes."""
-    loop: Any = numba.njit(cache=True, **_OPTIONS)(function)
-    if loop is function:  # numba is told not to compile
-        return function
-    files: Any = getattr(loop._cache, "_cache_file", None)  # noqa: SLF001 - likewise
-    if not hasattr(files, "_source_stamp"):
-        # Another numba, which keeps it elsewhere: its code may be that of an older file.
-        return cast("Function", numba.njit(**_OPTIONS)(function))
-    files._source_stamp = folder_contents(Path(inspect.getfile(function)).parent)  # noqa: SLF001 - numba lets nobody say it otherwise
-    return cast("Function", loop)
-
-
 @cache
+def cache_directory(folder: Path) -> Path | None:
+    """Make the directory for the machine code of a folder's loops, as the folder is now.
+
+    Args:
+        folder: Of sources.
+
+    Returns:
+        Below `NUMBA_CACHE_DIR` if that is set; else below the first that can be written of
+        `__pycache__` beside the sources, the user's cache directory, and a private directory under
+        the system's temporary one. A container with a read-only installation and no home has the
+        last alone. None if no code can be kept.
+    """
+    named = str(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    usual = [folder / "__pycache__", Path(home) / "lakegc", private_cache_directory()]
+    for place in [Path(named)] if named else usual:
+        if place is not None and place.is_absolute() and _is_writable(place):
+            directory = place / f"lakegc-loops-{folder_contents(folder)[:32]}"
+            if _is_writable(directory):
+                return directory
+    return None
+
+
+def _is_writable(directory: Path) -> bool:
+    """Make a directory where it is missing, and tell whether this user can write there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK | os.X_OK)
+
+
 def folder_contents(folder: Path) -> str:
     """Hash the sources of a folder, and the options by which they are compiled."""
     sources = [*sorted(folder.glob("*.py")), Path(__file__)]

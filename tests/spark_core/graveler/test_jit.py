@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numba
 import pytest
-from numba.core import caching
 from numba.core.registry import CPUDispatcher
 
 from spark_core import jit
@@ -27,11 +26,18 @@ def double(number):
 
 @pytest.fixture
 def no_writable_place(monkeypatch, tmp_path):
-    """A read-only installation and no home: numba finds only what `NUMBA_CACHE_DIR` names."""
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [caching.UserProvidedCacheLocator])
+    """A read-only installation and no home: only the temporary directory can be written."""
+    writable = jit._is_writable
+
+    def below_temporary(directory):
+        return directory.is_relative_to(tmp_path) and writable(directory)
+
+    monkeypatch.setattr(jit, "_is_writable", below_temporary)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+    jit.cache_directory.cache_clear()
+    yield tmp_path
+    jit.cache_directory.cache_clear()
 
 
 def test_without_a_writable_place_the_code_goes_to_a_private_directory(no_writable_place):
@@ -138,18 +144,15 @@ def test_kept_code_is_not_used_when_the_file_of_a_called_loop_changed(tmp_path):
     assert said(3) == ["46", "1"]
 
 
-def test_nothing_is_kept_by_a_numba_that_cannot_be_told_when_it_is_old(
-    no_writable_place, monkeypatch
-):
-    begin = caching.Cache.__init__
-
-    def otherwise(self, function):
-        begin(self, function)
-        self.elsewhere = self.__dict__.pop("_cache_file")
-
-    monkeypatch.setattr(caching.Cache, "__init__", otherwise)
-    assert jit.compiled(double)(21) == 42
-    assert not list(no_writable_place.rglob("*.nb?"))
+def test_the_directory_that_numba_was_given_is_taken_before_all_others(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    jit.cache_directory.cache_clear()
+    try:
+        kept = jit.cache_directory(Path(__file__).parent)
+    finally:
+        jit.cache_directory.cache_clear()
+    assert kept is not None
+    assert kept.parent == tmp_path
 
 
 ZIPPED = """
