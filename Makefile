@@ -12,7 +12,7 @@ ARGS ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder bench-fates model test-live test-spark test-image wheels lint audit docs format ui clean
+.PHONY: help setup emulators demo test test-slow test-deep mutations bench bench-large bench-decoder bench-fates model test-live test-spark test-image wheels lint audit docs format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,8 +37,14 @@ $(EMULATORS): .ci/install-azurite .ci/install-gcs-emulator
 emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) that the tests of those stores run against
 
 # Where Python may not keep what it compiles, each process compiles all tests and the package anew, ten seconds for each.
-test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them, ARGS=--changed for those that your branch can touch)
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+
+# What a branch can touch is run however long it takes.
+test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them, ARGS=--changed for all, also slow ones, that your branch can touch)
+	$(PYTEST) -m "not deep$(if $(findstring --changed,$(ARGS)),, and not slow)" $(ARGS)
+
+test-slow: $(READY) $(EMULATORS) ## run the tests that `make test` leaves out: searches, faults, processes, browsers, clusters
+	$(PYTEST) -m "slow and not deep" $(ARGS)
 
 test-deep: $(READY) $(EMULATORS) ## run the long searches, more than an hour, and end with their table (ARGS="search": a part; a run that was ended goes on)
 	$(BIN)/python -m tests.deep.run $(ARGS)

@@ -47,6 +47,7 @@ def resume(world, changes, kills, record_property):
     return tried
 
 
+@pytest.mark.slow
 def test_a_commit_between_a_kill_and_the_next_sweep_keeps_what_it_concerns(world, record_property):
     (committed,) = (change for change in CHANGES if change.name == "committed")
     places = [

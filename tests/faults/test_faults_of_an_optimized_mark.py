@@ -72,6 +72,7 @@ def begin_anew(world: FaultWorld) -> None:
     world.faults.arm(0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("clean")
 def test_a_mark_that_fails_at_some_call_is_finished_by_another(
     world: FaultWorld, record_property: Any

@@ -99,6 +99,7 @@ def test_identical_content_that_was_uploaded_again_is_asked_about_and_kept(
     assert sweep_only(run) == {garbage: "deleted"}
 
 
+@pytest.mark.slow
 def test_executors_compare_as_the_driver_does(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

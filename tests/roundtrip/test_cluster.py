@@ -237,6 +237,7 @@ print(store.read("there").decode())
 """
 
 
+@pytest.mark.slow
 def test_a_machine_without_credentials_can_use_a_store_only_if_it_brings_them(
     tmp_path, monkeypatch
 ):

@@ -15,6 +15,7 @@ from tests.support.moved_repository import collected_exactly
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_a_repository_in_a_directory_bucket_is_marked_and_swept_exactly(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

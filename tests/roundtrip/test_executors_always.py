@@ -16,6 +16,7 @@ pytestmark = pytest.mark.spark
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("executors_work")
 def test_a_whole_mark_and_sweep_by_executors_end_as_the_story_says(sandbox, spark):
     story = history.documents_history(sandbox, "repo", now=NOW)

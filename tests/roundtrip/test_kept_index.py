@@ -59,6 +59,7 @@ def _prune(run: Run) -> kept_house.Pruned:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_held")
 def test_each_run_takes_from_the_index_although_all_older_tables_went(
     sandbox: Any, spark: Any

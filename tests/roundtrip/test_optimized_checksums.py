@@ -177,7 +177,11 @@ def play(place: HidingPlace, seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    "seed", [3, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(4, 35))]
+    "seed",
+    [
+        pytest.param(3, marks=pytest.mark.slow),
+        *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(4, 35)),
+    ],
 )
 def test_a_mark_with_the_index_finds_what_a_clean_one_finds(
     sandbox: Any, spark: Any, seed: int

@@ -105,6 +105,7 @@ def test_refs_that_can_only_be_walked_make_no_difference(
     place.mark_as_a_clean_one(NEXT)
 
 
+@pytest.mark.slow
 def test_executors_find_with_the_index_what_the_driver_finds(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,7 +171,13 @@ def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("optimized", [False, True], ids=["clean", "with an index"])
+@pytest.mark.parametrize(
+    "optimized",
+    [
+        pytest.param(False, id="clean", marks=pytest.mark.slow),
+        pytest.param(True, id="with an index"),
+    ],
+)
 def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_property, optimized):
     offset = Random().randrange(CALLS)
     tried = collect(shared_sandbox, spark, spread(CALLS, offset), optimized=optimized)
@@ -212,6 +218,7 @@ def _look_before_the_verdict(events: Sequence[Event], _: str) -> list[Event]:
     return [*moved, events[concluded], *events[beat:]]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_a_history_of_writers_that_was_tampered_with_is_refused(shared_sandbox, spark):
     tried = collect(shared_sandbox, spark, {})

@@ -16,9 +16,9 @@ from tests.support.optimized_machine import OptimizedMachine
 
 pytestmark = pytest.mark.spark
 
-# Whole histories: as many are at least played in the default tests, and in the deep ones.
+# Whole histories: as many are at least played in the default and slow tests, and in the deep ones.
 HISTORIES, DEEP_HISTORIES = 20, 300
-# Of the default tests: the runs in the middle of a history; two more end it.
+# Of the slow tests: the runs in the middle of a history; two more end it.
 FEW_RUNS = 1
 
 
@@ -62,6 +62,7 @@ def search_until(
     return kinds, tally
 
 
+@pytest.mark.slow
 def test_runs_with_the_index_find_what_clean_ones_find(
     shared_sandbox: Any, spark: Any, record_property: Any
 ) -> None:

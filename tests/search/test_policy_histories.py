@@ -56,6 +56,7 @@ def search(sandbox, spark, histories: int, *, shrink: bool, record_property, **h
     return tally
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_random_histories_lose_nothing_that_no_rule_names(shared_sandbox, spark, record_property):
     search(shared_sandbox, spark, HISTORIES, shrink=False, record_property=record_property, **SHORT)

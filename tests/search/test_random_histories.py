@@ -21,9 +21,9 @@ from tests.support.search_oracle import Options
 
 pytestmark = pytest.mark.spark
 
-# Whole runs, a mark and a sweep each: as many are at least played in the default tests, and in the
-# deep ones.
-RUNS, DEEP_RUNS = 8, 500
+# Whole runs, a mark and a sweep each: as many are at least played in the default tests, in the slow
+# ones and in the deep ones.
+FEW_RUNS, RUNS, DEEP_RUNS = 3, 8, 500
 # A history costs its collections: what a longer one adds is cheap.
 STEPS = 40
 
@@ -122,8 +122,6 @@ PAST: dict[str, list[Step]] = {
         )
     ],
 }
-# The default tests' whole runs, those of the histories above among them.
-default_tally = Tally()
 
 
 @pytest.mark.timeout(1200)
@@ -132,15 +130,16 @@ default_tally = Tally()
     [pytest.param(word, marks=[pytest.mark.deep] if word == LONG else []) for word in PAST],
 )
 def test_a_history_of_the_past_loses_nothing(word, shared_sandbox, spark):
-    play(machine(shared_sandbox, spark, default_tally), PAST[word])
+    play(machine(shared_sandbox, spark, Tally()), PAST[word])
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("runs", [FEW_RUNS, pytest.param(RUNS, marks=pytest.mark.slow)])
 def test_random_histories_lose_nothing_alive_and_nothing_dead_stays(
-    shared_sandbox, spark, record_property
+    shared_sandbox, spark, record_property, runs
 ):
     tally = search_until(
-        shared_sandbox, spark, RUNS, default_tally, shrink=False, record_property=record_property
+        shared_sandbox, spark, runs, Tally(), shrink=False, record_property=record_property
     )
     assert tally.deleted > 0
 

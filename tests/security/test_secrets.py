@@ -368,6 +368,7 @@ def played(spark, tmp_path_factory):
         return passing, failing, (sandbox.blockstore, directory / "dagster")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_runs_that_pass_and_runs_that_fail_write_and_show_no_secret(played):

@@ -344,6 +344,7 @@ def test_a_write_that_breaks_off_takes_its_parts_away_by_the_permission_for_that
         assert not running.refused
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(

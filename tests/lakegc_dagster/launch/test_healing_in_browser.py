@@ -53,6 +53,7 @@ def graph(page, pages, *, until):
         page.wait_for_timeout(200)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_graph_of_thirty_repositories_shows_the_one_that_failed_until_it_succeeds(
     tmp_path, request, monkeypatch

@@ -136,6 +136,7 @@ def test_the_doctor_says_of_each_thing_what_it_found(place, capsys):
     assert code == any(line.startswith("  FAILED") for line in said)
 
 
+@pytest.mark.slow
 def test_the_engine_needs_nothing_of_dagster_and_no_terminal_library(place):
     script = WITHOUT_DAGSTER + (
         "import pkgutil, importlib, spark_core\n"

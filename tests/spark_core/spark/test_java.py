@@ -98,6 +98,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_session_runs_in_the_java_that_was_started_ahead_and_its_lines_are_in_the_log(tmp_path):
     log = tmp_path / "spark.log"
