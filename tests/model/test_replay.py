@@ -83,10 +83,28 @@ def _word(letters: str) -> replay.Word:
     return tuple(letters.split())
 
 
-def test_the_model_goes_through_what_it_allows_and_through_nothing_else():
-    said = {_word(letters): name for name, letters in {**ALLOWED, **REFUSED}.items()}
+# One of each guard that stands at the end of a run: what is staged, young, looked at and written
+# down; the other words repeat them elsewhere.
+FEW = (
+    "it is staged before the look",
+    "it is committed",
+    "it may still be linked",
+    "deleted after a branch staged it",
+    "planned although it may still be linked",
+    "a request before it is written down",
+    "a listing before the cutoff",
+)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [FEW, pytest.param((*ALLOWED, *REFUSED), marks=pytest.mark.slow)],
+    ids=["few", "all"],
+)
+def test_the_model_goes_through_what_it_allows_and_through_nothing_else(names):
+    said = {_word({**ALLOWED, **REFUSED}[name]): name for name in names}
     refused = replay.refused(said)
-    assert sorted(said[word] for word in refused) == sorted(REFUSED)
+    assert sorted(said[word] for word in refused) == sorted(set(REFUSED) & set(names))
 
 
 @pytest.mark.parametrize("letters", [f"= {MARK}", f"old = {MARK} perhaps", f"old = NAP( ) {MARK}"])

@@ -149,17 +149,25 @@ class Clients:
             self.place.date(address, self.written[address])
 
 
-def play(place: HidingPlace, seed: int) -> tuple[int, int]:
-    """Play a history; return the marks with the index, and those of them that asked the store."""
+def play(place: HidingPlace, seed: int, *, until: float = 3, **more: Any) -> tuple[int, int]:
+    """Play a history; return the marks with the index, and those of them that asked the store.
+
+    Args:
+        place: The repository.
+        seed: Of the dice.
+        until: Days before its end at which it breaks off.
+        **more: Attributes of the clients that the dice would choose.
+    """
     dice = random.Random(seed)
     with place.core.lock:
         gc.set_rules(place.core, place.name, gc.Rules(dice.choice([3, 10, 100]), {}))
-    clients, marks, asked = Clients(place, dice, lies=dice.uniform(5, 45)), 0, 0
+    clients = Clients(place, dice, **{"lies": dice.uniform(5, 45), **more})
+    marks = asked = 0
     for path in PATHS:
         clients.written[place.upload(59.5, path, dice.choice(CONTENTS))] = 59.5
     clients.commit()
     limits: dict[str, Any] = {"optimized": True, "full_every": 100, "tells": True}
-    while clients.day > 3:
+    while clients.day > until:
         for _ in range(dice.randint(6, 20)):
             clients.act()
         clients.day -= 1.2
@@ -174,6 +182,14 @@ def play(place: HidingPlace, seed: int) -> tuple[int, int]:
         if verdict.passed and dice.random() < 0.5:
             sweep_only(run)
     return marks, asked
+
+
+def test_a_mark_with_the_index_finds_what_a_clean_one_finds_after_first_lies(
+    sandbox: Any, spark: Any
+) -> None:
+    marks, asked = play(HidingPlace(sandbox, spark), 52, until=51, lies=60)
+    assert marks > 0
+    assert asked > 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.search.test_random_histories import search
+from tests.search.test_random_histories import STEPS, search
 from tests.support.history_actions import Enough, Tally
 from tests.support.optimized_machine import OptimizedMachine
 
@@ -18,6 +18,10 @@ pytestmark = pytest.mark.spark
 
 # Whole histories: as many are at least played in the default and slow tests, and in the deep ones.
 HISTORIES, DEEP_HISTORIES = 20, 300
+# Of the default tests: little is there, one run begins a history, and one ends it; the model is
+# asked about longer ones.
+STORY = ((50, "main", "a"), (40, "gone", "b"), (20, "main", "a"), (11, "dev", "dir/c"))
+SHORT = {"is_short": True, "most_runs": 1, "story": STORY, "steps": 12, "is_replayed": False}
 # Of the slow tests: the runs in the middle of a history; two more end it.
 FEW_RUNS = 1
 
@@ -32,7 +36,13 @@ class Histories(Tally):
 
 
 def search_until(
-    sandbox: Any, spark: Any, histories: int, *, record_property: Any, **more: Any
+    sandbox: Any,
+    spark: Any,
+    histories: int,
+    *,
+    record_property: Any,
+    steps: int = STEPS,
+    **more: Any,
 ) -> tuple[Counter[str], Tally]:
     """Play a number of histories, and report what was tried.
 
@@ -41,6 +51,7 @@ def search_until(
         spark: The session.
         histories: How many.
         record_property: Gets the figures.
+        steps: Of a history, at most.
         **more: Attributes of the machine.
 
     Returns:
@@ -52,7 +63,7 @@ def search_until(
     machine = type("Histories", (OptimizedMachine,), {**own, **more})
     with suppress(Enough):
         while True:
-            search(machine, examples=max(50, histories), shrink=histories > HISTORIES)
+            search(machine, examples=max(50, histories), shrink=histories > HISTORIES, steps=steps)
     record_property(
         "figures",
         f"optimized histories: {tally}; {kinds['optimized']} marks with the index, each equal to a "
@@ -62,7 +73,19 @@ def search_until(
     return kinds, tally
 
 
+@pytest.mark.timeout(1200)
+def test_a_run_with_the_index_finds_what_a_clean_one_finds_after_what_happened_since(
+    shared_sandbox: Any, spark: Any, record_property: Any
+) -> None:
+    kinds, tally = search_until(
+        shared_sandbox, spark, HISTORIES, record_property=record_property, **SHORT
+    )
+    assert kinds["optimized"] >= HISTORIES // 2
+    assert tally.deleted > 0
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_runs_with_the_index_find_what_clean_ones_find(
     shared_sandbox: Any, spark: Any, record_property: Any
 ) -> None:

@@ -35,14 +35,16 @@ def machine(sandbox, spark, tally: Tally) -> type[HistoryMachine]:
     )
 
 
-def search(histories: type[HistoryMachine], *, examples: int, shrink: bool) -> None:
-    """Play a number of histories."""
+def search(
+    histories: type[HistoryMachine], *, examples: int, shrink: bool, steps: int = STEPS
+) -> None:
+    """Play a number of histories of at most so many steps."""
     phases = (Phase.reuse, Phase.generate, *([Phase.shrink] if shrink else []))
     run_state_machine_as_test(
         histories,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=STEPS,
+            stateful_step_count=steps,
             phases=phases,
             deadline=None,
             print_blob=True,

@@ -166,10 +166,22 @@ class HistoryActions(RuleBasedStateMachine):
     Attributes:
         sandbox: Shared by all histories; each has a repository of its own.
         tally: Told of everything.
+        story: The history that a repository has at the beginning: how many days ago what was
+            committed on which branch.
     """
 
     sandbox: Sandbox
     tally: Tally
+    story: tuple[tuple[int, str, str], ...] = (
+        (50, "main", "a"),
+        (40, "gone", "b"),
+        (30, "gone", "b"),
+        (20, "main", "a"),
+        (11, "dev", "dir/c"),
+        (9, "main", "a"),
+        (5, "dev", "dir/c"),
+        (3, "main", "b"),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,17 +209,7 @@ class HistoryActions(RuleBasedStateMachine):
         self.repository = self._new_repository()
         self.repository.may_compact = may_compact
         self.repository.rules(7, main=10, dev=4)
-        story = (
-            (50, "main", "a"),
-            (40, "gone", "b"),
-            (30, "gone", "b"),
-            (20, "main", "a"),
-            (11, "dev", "dir/c"),
-            (9, "main", "a"),
-            (5, "dev", "dir/c"),
-            (3, "main", "b"),
-        )
-        for number, (age, branch, path) in enumerate(story):
+        for number, (age, branch, path) in enumerate(self.story):
             self.sandbox.clock.set(BEGINNING - timedelta(days=age))
             if branch not in self.repository.branches():
                 self.repository.branch(branch, "main")

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from spark_core import lakegc_keys, mark
 from spark_core.checks import confirming, verdict
@@ -58,11 +58,13 @@ class OptimizedMachine(AsideMachine):
     Attributes:
         kinds: How many marks took from the index, and why others were clean; of all histories.
         work: What those took; of all histories.
+        is_short: Whether a history has two runs: one before anything happens, and one at its end.
     """
 
     kinds: Counter[str]
     work: Counter[str]
     most_runs = 6
+    is_short = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,6 +79,20 @@ class OptimizedMachine(AsideMachine):
         self.spoiled: set[str] = set()
         # Whether some process died that perhaps held the lease.
         self.died = False
+
+    @initialize(may_compact=st.booleans(), is_swept=st.booleans())
+    def begin(self, *, may_compact: bool, is_swept: bool = True) -> None:
+        """Make the repository; of a short history, with a run whose index the last one takes."""
+        super().begin(may_compact=may_compact)
+        if not self.is_short:
+            return
+        if is_swept:
+            self.aside = False
+            self.whole_run(options=Options())
+            self.aside = True
+        else:
+            self._mark(Options())
+            self.runs += 1
 
     # What decides whether a run takes from the index
 
@@ -366,7 +382,8 @@ class OptimizedMachine(AsideMachine):
             # The next mark is a clean one, and finds them young.
             newest = max(self.moved)
             self._bring_back(newest, self.moved[newest].contents)
-        self.whole_run(options=Options())
+        if not self.is_short:
+            self.whole_run(options=Options())
         self.sandbox.clock.advance(OLD_ENOUGH + timedelta(seconds=1))
         self.whole_run(options=Options())
         self.repository.remove()
