@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -64,6 +65,10 @@ class MotoS3:
             config=Config(s3={"addressing_style": "path"}),
         )
 
+    @cached_property
+    def _client(self) -> Any:
+        return self.client()
+
     def bucket(self, region: str = "us-east-1") -> str:
         """Make a bucket with a name of its own and return the name."""
         name = f"lakegc-{next(_numbers)}"
@@ -72,7 +77,7 @@ class MotoS3:
             if region == "us-east-1"
             else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         )
-        self.client().create_bucket(Bucket=name, **where)
+        self._client.create_bucket(Bucket=name, **where)
         return name
 
 

@@ -15,6 +15,7 @@ A backend gives three fixtures, fresh for each test:
 It may set, on the test class:
 
 `tells_gone`: False when the store confirms the deletion of a missing key (S3).
+`odd_names`: those of `ODD_NAMES` that the store can hold.
 `strange_keys`: those of `STRANGE_KEYS` that the store can hold; a comment says why others cannot.
 `flat_names`: False where an object and objects "below" it cannot both exist (files).
 `conditional_copies`: False where the emulator copies onto an object although it is told not to.
@@ -31,7 +32,7 @@ import hashlib
 import io
 import pickle
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal, Protocol
@@ -225,6 +226,7 @@ class StoreConformance(MoveConformance):
     """The contract, as tests."""
 
     tells_gone: ClassVar[bool] = True
+    odd_names: ClassVar[Sequence[str]] = ODD_NAMES
     strange_keys: ClassVar[tuple[str, ...]] = STRANGE_KEYS
     flat_names: ClassVar[bool] = True
     longest_key: ClassVar[int] = 1024
@@ -295,20 +297,28 @@ class StoreConformance(MoveConformance):
         assert (prefixes, objects["key"].to_pylist()) == (["data/"], ["other"])
         assert store.children("data")[0] == store.children("data/")[0]
 
-    @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_an_odd_name_is_listed_read_and_deleted_as_itself(self, store, outside, name):
-        key = f"data/s/{name}"
-        outside.put(key, name.encode())
+    def test_odd_names_are_listed_read_and_deleted_as_themselves(self, store, outside):
+        # Together, so that one that is taken for another shows, too.
+        there = {f"data/s/{name}": name.encode() for name in self.odd_names}
+        for key, data in there.items():
+            outside.put(key, data)
         outside.put("data/s/other", b"other")
-        assert set(rows_of(store, "data/")) == {key, "data/s/other"}
-        assert set(store.children("data/s/")[1]["key"].to_pylist()) == {key, "data/s/other"}
-        assert store.read(key) == name.encode()
-        assert store.head(key).size_bytes == len(name.encode())
-        assert store.delete([key]) == [DeleteOutcome(key, "deleted")]
+        assert set(rows_of(store, "data/")) == {*there, "data/s/other"}
+        assert set(store.children("data/s/")[1]["key"].to_pylist()) == {*there, "data/s/other"}
+        assert {key: store.read(key) for key in there} == there
+        sizes = {key: len(data) for key, data in there.items()}
+        assert {key: store.head(key).size_bytes for key in there} == sizes
+        first, *others = there
+        assert store.delete([first]) == [DeleteOutcome(first, "deleted")]
+        assert outside.keys() == {*others, "data/s/other"}
+        assert store.delete(others) == [DeleteOutcome(key, "deleted") for key in others]
         assert outside.keys() == {"data/s/other"}
-        store.put(key, b"again")
-        assert outside.keys() == {"data/s/other", key}
-        assert store.read(key) == b"again"
+        for key, data in there.items():
+            store.put(key, b"again" + data)
+        assert outside.keys() == {*there, "data/s/other"}
+        assert {key: store.read(key) for key in there} == {
+            key: b"again" + data for key, data in there.items()
+        }
 
     def test_a_missing_object_is_named_with_its_root(self, store):
         for ask in (
@@ -888,8 +898,9 @@ class OrderedStoreConformance(RemoteStoreConformance):
         faults.pages_of(5)
         assert keys_behind(store, "data/s", "") == keys_behind(store, "data/s/", "") == keys
         # At each name, one before it and one behind it; and before and behind all of them.
-        beside = [*keys, "data/s/", "data/s/\U0010ffff", "data/r/z", "data/t/a", "a", "z"]
-        for after in {after for key in beside for after in (key, key[:-1], f"{key}!")}:
+        beside = ["data/s/", "data/s/\U0010ffff", "data/r/z", "data/t/a", "a", "z"]
+        around = {after for key in keys for after in (key, key[:-1], f"{key}!")}
+        for after in {*around, *beside}:
             assert keys_behind(store, "data/s/", after) == [key for key in keys if key > after], (
                 after
             )

@@ -91,7 +91,7 @@ class TestS3Store(OrderedStoreConformance):
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(keys=key_sets)
 def test_whatever_is_put_is_listed_and_read_back(store, keys):
