@@ -88,7 +88,14 @@ def test_a_mark_that_fails_at_any_call_is_finished_by_another(
     try_all(world, FRESH, mark_command, points(world.mark_calls), record_property)
 
 
-@pytest.mark.parametrize("kind", ["saved", *KINDS])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "saved",
+        "entries",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "entries"),
+    ],
+)
 def test_damage_of_the_index_is_a_miss_or_a_refusal_by_name(
     world: FaultWorld, clean: Found, kind: str, record_property: Any
 ) -> None:

@@ -80,7 +80,9 @@ def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPl
     assert not why_clean(marked)
 
 
-@pytest.mark.parametrize("ended", [True, False], ids=["to its end", "and killed"])
+@pytest.mark.parametrize(
+    "ended", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["to its end", "and killed"]
+)
 def test_53_an_optimized_run_was_swept_after_the_next_clean_one(
     place: HidingPlace, *, ended: bool
 ) -> None:
@@ -215,7 +217,16 @@ def test_53_what_a_hold_kept_by_address_is_no_work_of_an_expired_commit(
     assert the_audit_fails(audited(place), gone)
 
 
-@pytest.mark.parametrize("pruned", ["the dump", "the server's list", "the rules"])
+@pytest.mark.parametrize(
+    "pruned",
+    [
+        "the dump",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("the server's list", "the rules")
+        ),
+    ],
+)
 def test_53_a_pruned_run_shows_no_expired_commit(place: HidingPlace, pruned: str) -> None:
     commit, gone, run = collected_with_its_commit(place)
     stored = tables.manifest_key(tables.RETAINED_COMMITS, run.key)
@@ -280,7 +291,14 @@ def test_53_only_what_no_commit_retained_and_nobody_staged_at_that_instant_is_br
     assert left_of(gone) == []
 
 
-@pytest.mark.parametrize("happened", ["killed", "damaged", "switched off", "broken off"])
+@pytest.mark.parametrize(
+    "happened",
+    [
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("killed", "broken off")),
+        "damaged",
+        "switched off",
+    ],
+)
 def test_53_the_audit_was_silent(place: HidingPlace, happened: str) -> None:
     place.committed(50, "p")
     wrong = place.upload(30, "r", b"dropped")

@@ -56,6 +56,7 @@ def test_34_the_object_of_the_committed_entry_lay_elsewhere_and_its_repair_looke
     assert place.reads("p") == twin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "happened",
     [

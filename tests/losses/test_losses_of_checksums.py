@@ -231,6 +231,7 @@ def test_34_an_import_said_a_checksum_and_its_copy_looked_dead(
     _require_the_copy_of_an_import_kept(place, is_first=is_first)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("imported")
 def test_34_the_same_of_an_import_where_there_is_more_than_the_driver_holds(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch

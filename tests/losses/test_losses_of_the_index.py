@@ -80,7 +80,9 @@ def next_is_clean(place: HidingPlace, days: float = 9) -> str:
 # What the store did without a word
 
 
-@pytest.mark.parametrize("tells", [True, False], ids=["told", "untold"])
+@pytest.mark.parametrize(
+    "tells", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["told", "untold"]
+)
 @pytest.mark.parametrize("is_between", [True, False], ids=["with a run between", "at once"])
 def test_62_a_committed_object_was_lost_and_the_same_was_uploaded_again(
     place: HidingPlace, *, is_between: bool, tells: bool
@@ -99,7 +101,9 @@ def test_62_a_committed_object_was_lost_and_the_same_was_uploaded_again(
     assert place.reads("p") == repair
 
 
-@pytest.mark.parametrize("tells", [True, False], ids=["told", "untold"])
+@pytest.mark.parametrize(
+    "tells", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["told", "untold"]
+)
 def test_62_a_committed_object_was_lost_and_another_one_of_its_size_was_staged_there(
     place: HidingPlace, *, tells: bool
 ) -> None:
@@ -137,7 +141,11 @@ def test_62_what_may_go_was_written_over_or_lost_and_the_index_had_it_as_it_was(
     assert sweep_only(run) == {resized: "deleted", dead: "deleted"}
 
 
-@pytest.mark.parametrize("tells", [False, True], ids=["", "the store tells contents"])
+@pytest.mark.parametrize(
+    "tells",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["", "the store tells contents"],
+)
 @pytest.mark.parametrize("days", [16, 9.99], ids=["before the mark", "before the sweep"])
 def test_62_a_committed_object_was_lost_and_an_old_one_was_staged_in_its_place(
     place: HidingPlace, days: float, *, tells: bool
@@ -181,7 +189,10 @@ def test_62_what_was_written_over_was_staged_before_the_sweep(place: HidingPlace
 # A slice that was closed too early
 
 
-@pytest.mark.parametrize("before", [1, 24 * 60, 7 * 24 * 60 + 59])
+@pytest.mark.parametrize(
+    "before",
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in (1, 24 * 60)), 7 * 24 * 60 + 59],
+)
 def test_62_something_came_to_a_slice_that_a_clock_had_closed(
     place: HidingPlace, before: float
 ) -> None:
@@ -216,7 +227,7 @@ def _lacking_the_last(rows: pa.Table) -> pa.Table:
     return rows.slice(0, rows.num_rows - 1)
 
 
-@pytest.mark.parametrize("kind", ["trees", "ranges"])
+@pytest.mark.parametrize("kind", [pytest.param("trees", marks=pytest.mark.slow), "ranges"])
 def test_62_a_merge_of_files_lost_rows_and_they_are_read_again(
     place: HidingPlace, kind: str
 ) -> None:
@@ -494,7 +505,13 @@ def test_54_a_table_of_an_expired_commit_was_lost(place: HidingPlace, what: str)
 
 
 @pytest.mark.usefixtures("nothing_is_held")
-@pytest.mark.parametrize("kind", index_files.KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if kind in ("slices", "ranges") else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in index_files.KINDS
+    ],
+)
 def test_62_a_file_vanished_while_a_mark_took_from_it(place: HidingPlace, kind: str) -> None:
     place.committed(50, "p")
     dropped(place, 48)

@@ -195,7 +195,9 @@ def test_what_a_sweep_took_is_not_named_again(place: HidingPlace) -> None:
     assert named(place) == set()
 
 
-@pytest.mark.parametrize("is_full", [False, True], ids=["with the index", "clean"])
+@pytest.mark.parametrize(
+    "is_full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["with the index", "clean"]
+)
 def test_what_the_sweep_of_an_older_mark_took_after_a_newer_one_is_not_there(
     place: HidingPlace, *, is_full: bool
 ) -> None:

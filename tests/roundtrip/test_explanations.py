@@ -224,6 +224,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
         addresses_of(later, "lakefs://repo/main/d_0316")
 
 
+@pytest.mark.slow
 def test_an_optimized_run_explains_each_object_as_the_clean_one_before_it(sandbox, spark, story):
     first = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
     mark_and_conclude(first)

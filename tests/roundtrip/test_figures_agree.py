@@ -223,6 +223,7 @@ def with_policy(story, day):
     confirmed.confirm(run, versions.put(run, Policy((rule("main/logs/", 3),)), who="test"), "test")
 
 
+@pytest.mark.slow
 def test_every_kind_of_run_has_one_fate_for_each_object_wherever_it_is_shown(story):
     plain = story.marked(9, optimized=True)
     assert objects(agree(story, plain)) == {

@@ -60,7 +60,14 @@ def _run(recorded: RecordedServer, spark, **options):
 # without Spark.
 @pytest.mark.parametrize(
     ("name", "index"),
-    [pytest.param(*moment, marks=[pytest.mark.deep] if moment[1] else []) for moment in MOMENTS],
+    [
+        pytest.param(
+            *moment,
+            marks=[pytest.mark.deep] * (moment[1] > 0)
+            + [pytest.mark.slow] * (moment[0] == "many-ranges"),
+        )
+        for moment in MOMENTS
+    ],
 )
 def test_with_rules_exactly_the_recorded_addresses_expire(name, index, tmp_path, spark):
     moment = golden.expected(name)["retention"][index]

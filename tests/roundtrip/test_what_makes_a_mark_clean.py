@@ -72,13 +72,12 @@ def why_clean(run: Run) -> str:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"policies": "mark"},
-        {"flat": True},
-        {"keep_runs": 1},
-        {"max_expired_share": 0.5},
+        pytest.param({}, id="nothing", marks=pytest.mark.slow),
+        pytest.param({"policies": "mark"}, id="policies"),
+        pytest.param({"flat": True}, id="flat"),
+        pytest.param({"keep_runs": 1}, id="keep_runs", marks=pytest.mark.slow),
+        pytest.param({"max_expired_share": 0.5}, id="max_expired_share", marks=pytest.mark.slow),
     ],
-    ids=lambda options: next(iter(options), "nothing"),
 )
 def test_where_nothing_is_in_doubt_a_mark_takes_from_the_index(
     sandbox: Sandbox, spark: Any, options: dict[str, Any]
@@ -122,7 +121,13 @@ def test_executors_find_with_the_index_what_the_driver_finds(
     assert marked.addresses(run) == here
 
 
-@pytest.mark.parametrize("action", ["all", "noncurrent", "uncommitted"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        "all",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("noncurrent", "uncommitted")),
+    ],
+)
 def test_what_a_policy_names_with_the_index_is_what_a_clean_run_names(
     sandbox: Sandbox, spark: Any, action: str
 ) -> None:

@@ -124,6 +124,7 @@ print(twice(40), sum(twice.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.slow
 def test_kept_code_is_not_used_when_the_file_of_a_called_loop_changed(tmp_path):
     (tmp_path / "calling.py").write_text(CALLING)
 
@@ -175,6 +176,7 @@ assert not any(loop._cache.cache_path for loop in loops)
 """
 
 
+@pytest.mark.slow
 def test_a_package_in_a_zip_is_compiled_and_leaves_nothing_behind(tmp_path):
     archive = cluster.write_archive(cluster.package_sources())
     home, temporary = tmp_path / "home", tmp_path / "temporary"
@@ -306,6 +308,7 @@ assert compiled() == before, (before, compiled())
 """
 
 
+@pytest.mark.slow
 def test_after_warming_up_nothing_is_left_to_compile(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WARM, str(tmp_path)],

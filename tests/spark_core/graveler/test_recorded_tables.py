@@ -181,6 +181,7 @@ def test_entries_written_again_give_the_servers_range_byte_for_byte(tables):
         assert written.count == len(entries)
 
 
+@pytest.mark.slow
 def test_ranges_written_again_give_the_servers_metarange_byte_for_byte(tables):
     for repository, name, data, _ in files_of(tables, "metaranges"):
         described = read_metarange(data, name=name).to_pylist()

@@ -87,7 +87,7 @@ def entry(path, address=None):
     return Entry(path, address or f"data/{path.hex()}", 1, 1, "c" * 32, NOON)
 
 
-@settings(max_examples=examples(60, 150), deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 @given(ENTRIES)
 @example({})
 @example(
@@ -119,7 +119,7 @@ def test_entries_come_back_as_they_were_written(by_path):
     assert records.identities.to_pylist() == [entry_identity(one) for one in entries]
 
 
-@settings(max_examples=examples(25, 50), deadline=None)
+@settings(max_examples=examples(12, 50), deadline=None)
 @given(ENTRIES, st.integers(1, 9), st.sampled_from([300, 2000, 20 << 20]))
 def test_a_commit_in_many_ranges_comes_back_whole_and_in_order(by_path, raggedness, size):
     entries = sorted_entries(by_path)
@@ -278,7 +278,7 @@ COMMITS = st.lists(
 )
 
 
-@settings(max_examples=examples(30, 60), deadline=None)
+@settings(max_examples=examples(12, 60), deadline=None)
 @given(COMMITS, st.sets(TEXT.filter(bool), max_size=5))
 def test_refs_come_back_as_they_were_written(commits, names):
     branches = [Branch(name, "b" * 64) for name in names]

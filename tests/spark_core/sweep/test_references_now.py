@@ -371,6 +371,7 @@ def test_rows_that_get_lost_between_reading_and_comparing_end_the_look(ground, s
     assert ground.named(ground.again()).keys() == {"staged", "branched"}
 
 
+@pytest.mark.slow
 def test_executors_find_the_same_and_leave_no_file_behind(ground, spark, monkeypatch):
     ground.let_die("staged", "branched", "held", *(f"dead-{number}" for number in range(5)))
     with ground.ago(45):

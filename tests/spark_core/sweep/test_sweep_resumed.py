@@ -191,7 +191,13 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
 # The changes of the one task: intent, three requests, outcome; then parts and manifest of the
 # report.
 @pytest.mark.spark
-@pytest.mark.parametrize(("dies_at", "after"), [(2, False), (3, True), (5, False)])
+@pytest.mark.parametrize(
+    ("dies_at", "after"),
+    [
+        (3, True),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((2, False), (5, False))),
+    ],
+)
 def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(
     case, dies_at, after, monkeypatch
 ):
@@ -219,6 +225,7 @@ class NotingStore(LocalStore):
         return super().read(key)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_the_one_before(
     tmp_path, spark, monkeypatch

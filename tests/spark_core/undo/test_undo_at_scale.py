@@ -175,6 +175,7 @@ def test_only_what_is_named_comes_back_where_tables_are_large(written, run):
     assert again.objects == Counter(already_there=1, restorable=1, not_restorable=1)
 
 
+@pytest.mark.slow
 def test_tables_that_were_pruned_or_damaged_do_not_stop_executors(written, run):
     swept(written, 20)
     mark = [run.load(spec).manifest for spec in (tables.EXPIRED_ADDRESSES, tables.NAMESPACE_SLICES)]
@@ -215,6 +216,7 @@ def test_objects_that_spark_loses_on_the_way_back_end_the_restore(written, run, 
     assert len(keys(run.store, "data/")) == 18
 
 
+@pytest.mark.slow
 def test_objects_that_get_no_outcome_although_there_is_time_end_the_restore(
     written, run, monkeypatch
 ):
@@ -234,6 +236,7 @@ def test_objects_that_get_no_outcome_although_there_is_time_end_the_restore(
     assert len(keys(run.store, "data/")) == 15
 
 
+@pytest.mark.slow
 def test_a_restore_goes_on_in_another_round_when_the_lease_would_run_out(written, run, monkeypatch):
     content, rounds, work_on = swept(written, 20), [], recorded_work.work_on
 
@@ -349,6 +352,7 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     assert store.read("data/s0/0002") == content["data/s0/0002"]
 
 
+@pytest.mark.slow
 def test_a_look_that_is_over_lets_no_task_send_anything(written, run):
     swept(written, 20)
     done = end(run, looked=run.options.reread_every)
@@ -357,6 +361,7 @@ def test_a_look_that_is_over_lets_no_task_send_anything(written, run):
     assert end(run).objects == 20
 
 
+@pytest.mark.slow
 def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, monkeypatch):
     swept(written, 20)
     looks, rounds, work_on = [], [], recorded_work.work_on
@@ -387,6 +392,7 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
     assert set(told_of(run.store, done.record).values()) == {"purged"}
 
 
+@pytest.mark.slow
 def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_counts(
     written, run, faults
 ):
@@ -429,6 +435,7 @@ def _dies(_orders, _deadline, _tasks, _number, _rows):
     raise RuntimeError("the worker is gone")
 
 
+@pytest.mark.slow
 def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written, run, monkeypatch):
     swept(written, 20)
     run.environment.clock.instant = NOW + timedelta(days=31)
@@ -450,6 +457,7 @@ def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written,
     assert len(keys(run.store, lakegc_keys.QUARANTINE)) == 20
 
 
+@pytest.mark.slow
 def test_what_was_listed_and_is_lost_before_it_is_sent_ends_the_purge(written, run, monkeypatch):
     swept(written, 20)
     work_on = recorded_work.work_on
@@ -477,6 +485,7 @@ def _reads_of_parts(calls, spec):
     )
 
 
+@pytest.mark.slow
 def test_a_restore_reads_each_table_once_however_many_objects_there_are(written, run, faults):
     swept(written, 60)
     facts = {"deleted_objects": 60, "planned_objects": 60}

@@ -255,8 +255,11 @@ def stopped(world, key, monkeypatch, *, at, after):
 
 
 # Of each branch: a record, a hold, the deletion, a record.
+STEPS = [*range(1, 5), *(pytest.param(each, marks=pytest.mark.slow) for each in range(5, 9))]
+
+
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.parametrize("at", STEPS)
 def test_killed_between_any_two_steps_the_next_call_goes_on(world, stale, monkeypatch, at, after):
     key = world.confirmed()
     stopped(world, key, monkeypatch, at=at, after=after)
@@ -275,7 +278,7 @@ def test_killed_between_any_two_steps_the_next_call_goes_on(world, stale, monkey
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.parametrize("at", STEPS)
 def test_killed_between_any_two_steps_the_same_call_ends_the_work(
     world, stale, monkeypatch, at, after
 ):

@@ -15,6 +15,7 @@ from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.faults import PolicyError
 from spark_core.references.policies.parsing import MOST_RULES, of_content, parse
 from spark_core.references.policies.schema import SCHEMA, schema_text
+from tests.support.examples import examples
 
 # The example of the old document, with its second rule without a status.
 EXAMPLE = """{"rules": [
@@ -116,6 +117,7 @@ def test_an_action_alone_is_read_in_the_second_form():
     assert (found.branch, dict(found.periods)) == (None, {"noncurrent": Period(days=7)})
 
 
+@settings(max_examples=examples(20, 100))
 @given(policies)
 def test_a_shown_document_is_read_back_as_it_was(policy):
     assert read(policy.to_json()) == policy
@@ -123,6 +125,7 @@ def test_a_shown_document_is_read_back_as_it_was(policy):
     assert read(policy.to_json()).digest == policy.digest
 
 
+@settings(max_examples=examples(20, 100))
 @given(policies)
 def test_a_document_written_as_yaml_is_read_back_as_it_was(policy):
     for flow in (True, False):
@@ -131,7 +134,7 @@ def test_a_document_written_as_yaml_is_read_back_as_it_was(policy):
         assert read(written if not flow else f"---\n{written}") == policy
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 20))
 @given(policies)
 def test_every_document_fits_the_schema(policy):
     jsonschema.validate(policy.content(), SCHEMA)
@@ -155,6 +158,7 @@ def test_the_schema_in_the_docs_is_the_schema():
     assert page.read_text() == schema_text(), "run `lakegc retention schema`"
 
 
+@settings(max_examples=examples(20, 100))
 @given(policies, st.integers(0, 36_500))
 def test_another_period_gives_another_digest(policy, days):
     first = policy.rules[0]
@@ -427,8 +431,8 @@ def test_more_rules_than_a_document_may_have_are_refused():
 
 def test_a_document_that_would_be_too_long_to_read_back_is_refused():
     # Shown in the first form, each of these rules is longer than it was written.
-    one = f"{{noncurrent_expiration: {{days: 1}}, filter: {{prefix: main/{'x' * 910}}}}}"
-    text = f"rules: [{', '.join([one] * 1000)}]"
+    one = f'{{"noncurrent_expiration":{{"days":1}},"filter":{{"prefix":"main/{"x" * 920}"}}}}'
+    text = f'{{"rules":[{",".join([one] * 1000)}]}}'
     assert len(text) < 1_000_000
     assert "bytes as it is stored" in faults(text)[0]
 
