@@ -77,7 +77,7 @@ def test_branches_are_not_asked_where_the_store_tells_as_much_as_it_tells_a_clea
 ) -> None:
     place.branch(49, "other")
     first(place)
-    for days in (15, 12, 9):
+    for days in (15, 9):
         # A new head, most of whose entries come from the index.
         place.committed(days + 2, f"new{days}", b"another size")
         garbage = dropped(place, days + 1.5)

@@ -87,21 +87,29 @@ def _wrong_with(run, monkeypatch):
     return wrong
 
 
+# What a certificate says of itself, and no store can confirm.
+NOT_COVERED = {"issued_at", "lakegc", "path.read_at"}
+
+
+# The default tests try one of eight changes, the slow ones each.
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_whatever_is_changed_in_a_certificate_verify_fails_or_says_that_it_is_not_covered(
-    run, monkeypatch
+    run, monkeypatch, step
 ):
     made = seal_and_signature.sealed(issue.certificate(run, "logs/"))
     del made["sha256"]
     wrong = _wrong_with(run, monkeypatch)
     assert wrong(seal_and_signature.sealed(made)) == []
     believed, tried = set(), 0
-    for place, _, changed in forgeries(made):
+    for number, (place, _, changed) in enumerate(forgeries(made)):
+        if number % step and place not in NOT_COVERED:
+            continue
         tried += 1
         sealed = seal_and_signature.sealed(changed)
         if not wrong({name: each for name, each in sealed.items() if name in {*changed, "sha256"}}):
             believed.add(place)
-    assert tried > 1_000
-    assert believed == {"issued_at", "lakegc", "path.read_at"}
+    assert tried > 1_000 // step
+    assert believed == NOT_COVERED
     assert believed < set(content.uncovered(made, by_store=True))
 
 

@@ -1134,8 +1134,12 @@ def _history(seed):
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(25), pytest.param(range(25, 1_000), marks=pytest.mark.deep)],
-    ids=["few", "many"],
+    [
+        range(8),
+        pytest.param(range(8, 25), marks=pytest.mark.slow),
+        pytest.param(range(25, 1_000), marks=pytest.mark.deep),
+    ],
+    ids=["few", "some", "many"],
 )
 def test_no_history_lets_go_of_what_hides_whatever_its_entries_say(seeds):
     spared = some = 0

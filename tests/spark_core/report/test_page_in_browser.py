@@ -64,8 +64,8 @@ def addresses(page):
     return page.locator(".named tbody tr:visible td:first-child").all_inner_texts()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 400])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
+@pytest.mark.parametrize("width", [pytest.param(1200, marks=pytest.mark.slow), 400])
 def test_the_page_fits_its_window_and_asks_nobody(opened, width, scheme):
     html = report.page(SHOWN, past=PAST, what_if=CURVE, server="https://lakefs.example.com")
     page = opened(html, width=width, scheme=scheme)
@@ -76,6 +76,7 @@ def test_the_page_fits_its_window_and_asks_nobody(opened, width, scheme):
     assert light == (scheme == "light")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 360])
 def test_the_page_of_all_repositories_fits_its_window_and_asks_nobody(opened, width, scheme):
@@ -88,6 +89,7 @@ def test_the_page_of_all_repositories_fits_its_window_and_asks_nobody(opened, wi
     assert page.said == []
 
 
+@pytest.mark.slow
 def test_repositories_are_sorted_by_what_they_have_and_searched_by_state(opened):
     page = opened(fleet_page(FLEET, now=NOW))
     assert addresses(page) == ["lake", "models", "raw", "archive"]
@@ -98,6 +100,7 @@ def test_repositories_are_sorted_by_what_they_have_and_searched_by_state(opened)
     assert addresses(page) == ["raw"]
 
 
+@pytest.mark.slow
 def test_the_table_is_searched_sorted_and_downloaded(opened, tmp_path):
     page = opened(report.page(SHOWN))
     assert addresses(page) == [row.address for row in LARGEST]

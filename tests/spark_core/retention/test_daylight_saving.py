@@ -93,7 +93,7 @@ def test_without_the_margin_the_autumn_hour_would_be_lost() -> None:
     near=st.lists(st.integers(-150, 150), min_size=1, max_size=8),
     fold=st.integers(0, 1),
 )
-@settings(max_examples=examples(150, 400), deadline=None)
+@settings(max_examples=examples(60, 400), deadline=None)
 def test_around_every_threshold_of_every_zone_ours_contains_the_servers(
     zone: ZoneInfo, now: datetime, days: int, near: list[int], fold: int
 ) -> None:

@@ -334,7 +334,7 @@ def graphs(draw: st.DrawFn) -> tuple[Refs, RetentionRules]:
 
 
 @given(graphs())
-@settings(max_examples=examples(100, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 def test_the_result_is_what_separate_walks_to_the_root_give_and_contains_the_servers(
     case: tuple[Refs, RetentionRules],
 ) -> None:
@@ -348,7 +348,7 @@ def test_the_result_is_what_separate_walks_to_the_root_give_and_contains_the_ser
 
 
 @given(graphs(), st.integers(0, 6))
-@settings(max_examples=examples(100, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 def test_the_last_commits_are_what_a_walk_from_each_head_finds_and_nothing_is_lost(
     case: tuple[Refs, RetentionRules], count: int
 ) -> None:
@@ -365,7 +365,7 @@ def test_the_last_commits_are_what_a_walk_from_each_head_finds_and_nothing_is_lo
 
 
 @given(graphs(), st.randoms(use_true_random=False))
-@settings(max_examples=examples(80, 200), deadline=None)
+@settings(max_examples=examples(40, 200), deadline=None)
 def test_neither_the_order_of_anything_nor_the_ids_change_the_result(
     case: tuple[Refs, RetentionRules], chance: random.Random
 ) -> None:
@@ -398,7 +398,7 @@ def test_neither_the_order_of_anything_nor_the_ids_change_the_result(
 
 
 @given(graphs(), st.timedeltas(timedelta(0), timedelta(days=60)))
-@settings(max_examples=examples(80, 200), deadline=None)
+@settings(max_examples=examples(40, 200), deadline=None)
 def test_a_commit_is_retained_exactly_as_long_as_it_was_said_to_be(
     case: tuple[Refs, RetentionRules], later: timedelta
 ) -> None:

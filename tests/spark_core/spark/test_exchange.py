@@ -204,12 +204,17 @@ def _rows_of(batches):
     ("shuffle", "lost", "told"),
     [
         (1, "kind = 0 AND bucket = 0", r"passed on \d+ of 600 rows of `listed`"),
-        (1, "kind = 1 AND bucket = 0", r"passed on \d+ of 700 rows of `said`"),
-        (1, "kind = 0", "passed on 0 of 600 rows of `listed`"),
-        (1, "bucket = -1", "passed on 0 of 3 tasks that read `listed`"),
         (2, "bucket = 0", r"passed on \d+ of 600 rows that came out of comparisons"),
-        (2, "kind = 0", r"passed on 0 of \d+ receipts of comparisons"),
-        (2, "bucket = -1", "passed on 600 of 0 rows that came out of comparisons"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (1, "kind = 1 AND bucket = 0", r"passed on \d+ of 700 rows of `said`"),
+                (1, "kind = 0", "passed on 0 of 600 rows of `listed`"),
+                (1, "bucket = -1", "passed on 0 of 3 tasks that read `listed`"),
+                (2, "kind = 0", r"passed on 0 of \d+ receipts of comparisons"),
+                (2, "bucket = -1", "passed on 600 of 0 rows that came out of comparisons"),
+            )
+        ),
     ],
 )
 def test_rows_that_spark_loses_between_two_tasks_end_it(spark, monkeypatch, shuffle, lost, told):

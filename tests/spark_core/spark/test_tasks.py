@@ -141,6 +141,7 @@ def whole_tracebacks(spark):
     spark.conf.set(name, before)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_what_comes_back_of_a_chain_is_the_error_that_was_raised_and_not_its_cause(
     whole_tracebacks,

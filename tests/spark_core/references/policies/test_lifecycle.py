@@ -112,7 +112,7 @@ def test_patterns_name_whole_branches_by_case(pattern, names, does_not_name):
     assert not any(lifecycle.first_match([pattern], name) for name in does_not_name)
 
 
-@settings(max_examples=examples(40, 100))
+@settings(max_examples=examples(12, 100))
 @given(sections)
 def test_a_shown_section_is_read_back_as_it_was(section):
     policy = Policy((), (), section)
