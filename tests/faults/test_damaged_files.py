@@ -31,7 +31,7 @@ from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
 SEED = int(os.environ.get("LAKEGC_TEST_SEED", "20261121"))
-FEW, MANY = 100, 1_000
+FEW, MANY = 40, 1_000
 SHARE = "expired_share_is_plausible"
 
 

@@ -138,6 +138,7 @@ def the_audit_fails(found: tuple[AuditFigures, CheckResult], *alive: str) -> boo
     return figures.alive_named == alive and not said.passed
 
 
+@pytest.mark.slow
 def test_53_a_branch_on_an_expired_commit_brings_back_what_went_rightly(
     place: HidingPlace,
 ) -> None:
@@ -164,6 +165,7 @@ def head_of(place: HidingPlace, branch: str = "main") -> str:
         return str(place.core.branch(place.core.repository(place.name), branch).commit_id)
 
 
+@pytest.mark.slow
 def test_53_commits_on_an_expired_one_and_its_merge_have_the_object_from_there(
     place: HidingPlace,
 ) -> None:
@@ -203,6 +205,7 @@ def test_53_what_is_staged_now_is_no_work_of_an_expired_commit(place: HidingPlac
     assert the_audit_fails(audited(place), gone)
 
 
+@pytest.mark.slow
 def test_53_what_a_hold_kept_by_address_is_no_work_of_an_expired_commit(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +248,7 @@ def test_53_a_pruned_run_shows_no_expired_commit(place: HidingPlace, pruned: str
     assert the_audit_fails(audited(place), gone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "of_driver",
     [pytest.param(3_000_000, id="driver"), pytest.param(0, id="executors", marks=pytest.mark.deep)],

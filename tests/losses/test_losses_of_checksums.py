@@ -72,6 +72,7 @@ def require_kept(place: HidingPlace, days: float, hidden: str, path: str, **more
 # What is spared
 
 
+@pytest.mark.slow
 def test_branches_are_not_asked_where_the_store_tells_as_much_as_it_tells_a_clean_mark(
     place: HidingPlace,
 ) -> None:
@@ -87,6 +88,7 @@ def test_branches_are_not_asked_where_the_store_tells_as_much_as_it_tells_a_clea
         assert sweep_only(run) == {garbage: "deleted"}
 
 
+@pytest.mark.slow
 def test_identical_content_that_was_uploaded_again_is_asked_about_and_kept(
     place: HidingPlace,
 ) -> None:
@@ -115,6 +117,7 @@ def test_executors_compare_as_the_driver_does(
 # What is not believed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_old", [False, True])
 def test_47_an_object_got_an_entry_with_another_checksum(
     place: HidingPlace, *, is_old: bool
@@ -128,6 +131,7 @@ def test_47_an_object_got_an_entry_with_another_checksum(
     require_kept(place, 10, place.copy(16, "a", "a"), "a")
 
 
+@pytest.mark.slow
 def test_47_a_head_was_made_of_an_old_commit_that_nobody_had_compared(place: HidingPlace) -> None:
     keep_for(place, 100)
     said = place.write(45, b"the content", signed=False)
@@ -145,6 +149,7 @@ def test_47_a_head_was_made_of_an_old_commit_that_nobody_had_compared(place: Hid
     assert place.reads("lie", "back") == hidden
 
 
+@pytest.mark.slow
 def test_47_an_object_was_written_over_and_its_slice_not_listed_any_more(
     place: HidingPlace,
 ) -> None:
@@ -164,6 +169,7 @@ def test_47_an_object_was_written_over_and_its_slice_not_listed_any_more(
     require_kept(place, 8, place.copy(13, "a", "a"), "a")
 
 
+@pytest.mark.slow
 def test_47_an_object_that_nobody_could_compare_came_back(place: HidingPlace) -> None:
     said = place.write(45, b"the content", signed=False)
     place.stage(45, "a", said, size=11, checksum=SAID)
@@ -176,6 +182,7 @@ def test_47_an_object_that_nobody_could_compare_came_back(place: HidingPlace) ->
     require_kept(place, 8, place.copy(13, "a", "a"), "a", behind=[said])
 
 
+@pytest.mark.slow
 def test_47_an_earlier_run_had_seen_a_checksum_that_a_client_said(place: HidingPlace) -> None:
     first(place)
     said = place.write(18, b"the content", signed=False)
@@ -194,6 +201,7 @@ def test_47_a_checksum_that_a_client_said_was_believed(place: HidingPlace) -> No
     require_kept(place, 10, place.copy(16, "a", "a"), "a")
 
 
+@pytest.mark.slow
 def test_47_a_head_came_between_mark_and_sweep_that_the_mark_had_not_compared(
     place: HidingPlace,
 ) -> None:

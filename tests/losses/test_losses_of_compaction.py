@@ -243,6 +243,7 @@ def test_63_a_rule_for_what_is_noncurrent_took_what_a_branch_had_compacted(
     assert place.reads("p", "dev") == old
 
 
+@pytest.mark.slow
 def test_63_a_rule_for_what_is_noncurrent_took_what_was_compacted_after_the_mark(
     place: HidingPlace,
 ) -> None:

@@ -52,6 +52,7 @@ def named(place: HidingPlace, days: float = 10, **options: Any) -> list[str]:
     return marked.addresses(run)
 
 
+@pytest.mark.slow
 def test_46_an_object_of_a_commit_that_left_was_in_another_that_stayed(place: HidingPlace) -> None:
     shared = place.upload(50, "p", b"shared")
     place.committed(50, "q", b"beside it")
@@ -68,6 +69,7 @@ def test_46_an_object_of_a_commit_that_left_was_in_another_that_stayed(place: Hi
     assert place.reads("p", "dev") == shared
 
 
+@pytest.mark.slow
 def test_46_a_range_left_one_commit_and_stayed_in_another(place: HidingPlace) -> None:
     kept = place.committed(50, "p", b"in two commits")
     place.branch(49, "dev")
@@ -83,6 +85,7 @@ def test_46_a_range_left_one_commit_and_stayed_in_another(place: HidingPlace) ->
     assert kept not in sweep_only(run)
 
 
+@pytest.mark.slow
 def test_46_what_was_staged_then_and_is_not_now_was_in_an_older_commit(place: HidingPlace) -> None:
     keep_for(place, 30)
     shared = place.committed(50, "p", b"shared")
@@ -100,6 +103,7 @@ def test_46_what_was_staged_then_and_is_not_now_was_in_an_older_commit(place: Hi
     assert sweep_only(run) == {dropped: "deleted"}
 
 
+@pytest.mark.slow
 def test_a_range_that_expired_commits_have_too_leaves_with_the_last_that_keeps_it(
     place: HidingPlace,
 ) -> None:
@@ -112,6 +116,7 @@ def test_a_range_that_expired_commits_have_too_leaves_with_the_last_that_keeps_i
     assert named(place) == [dead]
 
 
+@pytest.mark.slow
 def test_47_a_twin_hid_behind_an_entry_that_nobody_read_again(place: HidingPlace) -> None:
     place.committed(50, "p", b"the content")
     garbage = place.upload(49, "scratch", b"dead")
@@ -124,6 +129,7 @@ def test_47_a_twin_hid_behind_an_entry_that_nobody_read_again(place: HidingPlace
     assert place.reads("p") == twin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False], ids=["before", "behind the index's back"])
 def test_47_an_object_that_was_missing_came_back_and_nobody_knew_who_needs_it(
     place: HidingPlace, *, is_known: bool
@@ -146,6 +152,7 @@ def test_47_an_object_that_was_missing_came_back_and_nobody_knew_who_needs_it(
     assert place.reads("p") == lost
 
 
+@pytest.mark.slow
 def test_47_an_entry_whose_object_was_missing_hid_its_repair(place: HidingPlace) -> None:
     lost = place.committed(50, "p", b"same")
     checksum = place.checksum("p")
@@ -162,6 +169,7 @@ def test_47_an_entry_whose_object_was_missing_hid_its_repair(place: HidingPlace)
     assert place.reads("p") == other
 
 
+@pytest.mark.slow
 def test_47_an_old_object_got_an_entry_with_another_size(place: HidingPlace) -> None:
     old = place.committed(50, "z", b"five.")
     first(place)
@@ -197,6 +205,7 @@ def test_49_the_state_outlived_the_options_that_decided(place: HidingPlace) -> N
     assert "other options decided: tags_protect was False, now it is True" in why_clean(marked)
 
 
+@pytest.mark.slow
 def test_49_longer_rules_bring_commits_back_and_shorter_ones_let_go(place: HidingPlace) -> None:
     old = place.committed(50, "p", b"first")
     place.committed(24, "p", b"second")

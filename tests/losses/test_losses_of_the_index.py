@@ -167,6 +167,7 @@ def test_62_a_committed_object_was_lost_and_an_old_one_was_staged_in_its_place(
     assert place.reads("p") == old
 
 
+@pytest.mark.slow
 def test_62_what_was_written_over_was_staged_before_the_sweep(place: HidingPlace) -> None:
     """The index has the checksum that it had, which is another than that of the entry."""
     place.committed(50, "q", b"kept")
@@ -247,6 +248,7 @@ def test_62_a_merge_of_files_lost_entries(place: HidingPlace) -> None:
     assert "did not end" in next_is_clean(place)
 
 
+@pytest.mark.slow
 def test_62_a_merge_of_files_lost_objects_and_a_clean_run_takes_them_in(
     place: HidingPlace,
 ) -> None:
@@ -383,6 +385,7 @@ def test_50_what_was_saved_was_written_again(place: HidingPlace) -> None:
     assert "what it saved is not what its verdict names" in next_is_clean(place, 10)
 
 
+@pytest.mark.slow
 def test_50_a_mark_that_did_not_pass_saved_nothing_for_others(place: HidingPlace) -> None:
     place.committed(50, "p")
     dropped(place, 30)
@@ -431,6 +434,7 @@ def test_62_an_index_of_another_version_was_read(
     assert "_saved.json" in next_is_clean(place, 10)
 
 
+@pytest.mark.slow
 def test_62_a_run_before_the_clean_one_was_swept_after_it(place: HidingPlace) -> None:
     """What it deleted is missing where a branch has it again."""
     old = place.upload(60, "p", b"first")

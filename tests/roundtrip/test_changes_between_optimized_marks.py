@@ -43,6 +43,7 @@ def named(place: HidingPlace, days: float = NEXT, **options: Any) -> set[str]:
     return set(marked.addresses(run))
 
 
+@pytest.mark.slow
 def test_garbage_of_a_newer_slice_is_named(place: HidingPlace) -> None:
     place.mark(FIRST, **OPTIMIZED)
     dead = place.upload(15, "p", b"dead")

@@ -116,6 +116,7 @@ def test_the_rule_of_any_branch_counts(nights):
     assert nights.mark(1.1)[2].refs_read_by == "dump"
 
 
+@pytest.mark.slow
 def test_the_week_counts_from_the_dump_and_not_from_the_last_run(nights):
     assert nights.mark(3)[2].refs_read_by == "earlier dump"
     assert nights.mark(6)[2].refs_read_by == "earlier dump"
@@ -216,6 +217,7 @@ def test_what_hides_after_a_reset_onto_a_new_commit_is_kept_without_its_sign(nig
     assert hidden not in marked.addresses(run)
 
 
+@pytest.mark.slow
 def test_a_sweep_looks_again_from_the_dump_of_its_mark(nights):
     with nights.at(0.5):
         nights.commit("main")

@@ -159,6 +159,7 @@ def test_an_object_of_several_paths_is_told_once_with_its_last_commit(sandbox, s
     assert (row["branch"], row["retention_days"]) == ("main", 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_held")
 def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     sandbox, spark, story, monkeypatch
@@ -249,6 +250,7 @@ def test_an_optimized_run_explains_each_object_as_the_clean_one_before_it(sandbo
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_held")
 def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spark, story):
     first = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)
@@ -282,6 +284,7 @@ def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spar
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_held")
 def test_what_the_index_has_and_the_store_has_not_is_said_to_be_gone(sandbox, spark, story):
     first = open_sandbox_run(sandbox, "repo", spark, NOW, optimized=True)

@@ -300,6 +300,7 @@ def test_after_a_run_by_a_policy_alone_nothing_was_collected_and_nothing_is_in_o
     assert other.waits_for == ""
 
 
+@pytest.mark.slow
 def test_what_a_store_says_it_deleted_and_keeps_is_named_again_and_reclaimed_once(story):
     first = story.marked(9)
     story.sweep_that_deletes_nothing(first)
@@ -346,6 +347,7 @@ def said(run):
     return {check["name"]: check["summary"] for check in verdict.load(run).checks}
 
 
+@pytest.mark.slow
 def test_what_the_checks_of_an_optimized_mark_say_is_true(story):
     story.told.repository.branch("dev")
     story.told.committed("dev", "dev/a")

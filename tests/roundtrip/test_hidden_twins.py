@@ -384,6 +384,7 @@ def test_what_there_was_no_time_to_ask_about_is_kept_and_the_setting_is_named(pl
     assert "raise twin_calls" not in found.summary
 
 
+@pytest.mark.slow
 def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete_it(
     place, monkeypatch
 ):

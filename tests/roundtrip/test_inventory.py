@@ -107,6 +107,7 @@ def _without(table, column):
     return sorted(rows, key=str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["CSV", "Parquet", "ORC"])
 def test_a_mark_by_inventory_names_what_a_mark_by_listing_names(format_, lake, spark):
     lake.later(3)
@@ -309,6 +310,7 @@ def test_a_damaged_data_file_ends_the_mark_and_leaves_no_table(lake, spark):
     assert list(run.store.list("_lakefs/retention/gc/slices/")) == []
 
 
+@pytest.mark.slow
 def test_an_inventory_in_another_bucket_lists_what_s3_lists(tmp_path, spark):
     root = golden.unpack(NAME, tmp_path)
     with moto_s3() as s3:

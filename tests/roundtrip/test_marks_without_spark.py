@@ -106,6 +106,7 @@ def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spa
     assert _addresses(marked) == sorted(over)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_what_is_missing_hidden_and_held_needs_no_spark_either(sandbox, spark, monkeypatch):
     core, made = sandbox.core, {}
@@ -140,6 +141,7 @@ def test_what_is_missing_hidden_and_held_needs_no_spark_either(sandbox, spark, m
     assert _addresses(many) == _addresses(few)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 32], ids=["executors list the rest", "the driver lists"])
 @pytest.mark.spark
 def test_spark_begins_to_start_once_the_listing_shows_that_there_is_much(

@@ -51,6 +51,7 @@ def test_an_object_is_due_an_hour_and_the_skew_of_clocks_later_than_its_period_s
         assert set(told.named(rule("main/", 3))) == wanted
 
 
+@pytest.mark.slow
 def test_what_is_replaced_is_noncurrent_from_the_first_run_after_that(told):
     first = told.committed("main", "logs/a")
     told.at(5)
@@ -66,6 +67,7 @@ def test_what_is_replaced_is_noncurrent_from_the_first_run_after_that(told):
     assert rows[first]["due_since"].replace(microsecond=0) == BEGIN + 10 * DAY + SECOND
 
 
+@pytest.mark.slow
 def test_what_is_merged_keeps_its_branch_and_what_a_deleted_branch_made_has_none(told):
     told.repository.branch("feature")
     merged = told.committed("feature", "logs/a")

@@ -196,6 +196,7 @@ def test_what_another_branch_showed_until_yesterday_has_its_whole_grace(told, wa
     assert sweep_only(run) == {dropped: "deleted"}
 
 
+@pytest.mark.slow
 def test_a_branch_that_shows_it_again_since_the_mark_keeps_what_was_noncurrent(told):
     dropped = told.committed("main", "data/a")
     had_it = told.repository.branches()["main"]
@@ -321,6 +322,7 @@ def test_a_tag_another_document_or_another_setting_since_the_mark_keeps_all_of_i
     assert told.repository.lies_there(logs)
 
 
+@pytest.mark.slow
 def test_a_policy_that_cannot_be_read_names_nothing_and_stops_nothing(told):
     logs = told.committed("main", "logs/a")
     garbage = told.repository.upload("main", "data/b", b"never committed")
@@ -340,6 +342,7 @@ def test_a_policy_that_cannot_be_read_names_nothing_and_stops_nothing(told):
     assert not told.repository.lies_there(garbage)
 
 
+@pytest.mark.slow
 def test_what_a_policy_took_is_not_missing_and_hides_nothing_else(told):
     logs = told.committed("main", "logs/a")
     lost, _ = told.committed("main", "data/lost", "data/kept")
@@ -502,6 +505,7 @@ def test_an_address_that_is_staged_unseen_beside_its_own_name_is_kept(told):
     assert told.repository.lies_there(data)
 
 
+@pytest.mark.slow
 def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object(told):
     logs, other = told.committed("main", "logs/a"), told.committed("main", "logs/b")
     told.at(9)
@@ -524,6 +528,7 @@ def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object
     assert told.repository.lies_there(other)
 
 
+@pytest.mark.slow
 def test_a_purge_takes_for_good_what_the_policy_still_names_and_only_that(told):
     options = {"quarantine": True, "quarantine_days": 2}
     first, second = told.committed("main", "logs/a"), told.committed("main", "logs/b")
@@ -778,6 +783,7 @@ def test_all_branches_are_listed_and_only_a_name_that_rules_take_is_no_sign_of_a
         assert mark.addresses(run) == []
 
 
+@pytest.mark.slow
 def test_a_staged_object_in_quarantine_goes_for_good_while_rules_take_its_names(told):
     options = {"quarantine": True, "quarantine_days": 2}
     one, two, dropped = staged(told, "main", "tmp/one", "tmp/two", "tmp/dropped")

@@ -133,6 +133,7 @@ def test_what_one_branch_alone_keeps_goes_in_the_end_once_it_is_deleted(sandbox,
     assert alone == [then.objects - now.objects, then.size_bytes - now.size_bytes]
 
 
+@pytest.mark.slow
 def test_what_holds_keep_by_address_or_path_is_in_no_answer(sandbox, spark):
     history.documents_history(sandbox, "repo", now=NOW)
     sandbox.clock.set(NOW + timedelta(seconds=1))

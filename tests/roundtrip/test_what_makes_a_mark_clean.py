@@ -167,6 +167,7 @@ def test_options_may_need_everything_to_be_read(
     assert why in why_clean(read_only.run(NEXT, **{**OPTIMIZED, **options}))
 
 
+@pytest.mark.slow
 def test_each_so_many_marks_one_is_clean(place: HidingPlace) -> None:
     chosen = {"full_every": 3, **OPTIMIZED}
     for days in (20, 19, 18):
@@ -220,6 +221,7 @@ def test_an_index_that_is_not_whole_is_a_miss(
     assert why in why_clean(place.run(NEXT, **OPTIMIZED))
 
 
+@pytest.mark.slow
 def test_tables_of_the_last_run_are_not_needed(place: HidingPlace) -> None:
     run, _ = place.mark(SAVED, **OPTIMIZED)
     for spec in (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES):

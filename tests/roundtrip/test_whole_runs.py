@@ -67,6 +67,7 @@ def test_the_documents_history_ends_as_its_story_says_and_a_second_sweep_finds_n
     assert sweep_only(again) == {}
 
 
+@pytest.mark.slow
 def test_the_calls_of_a_mark_do_not_grow_with_commits_or_ranges(sandbox, spark):
     _tell(sandbox, history.documents_history)
     before = sandbox.requests.total()

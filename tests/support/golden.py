@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 REPOSITORIES = sorted(path.name for path in (DATA / "repos").iterdir())
+# The one with the most files.
+LARGE = "many-ranges"
 
 # Absolute path of the blockstore in the FULL addresses of the recorded ranges.
 SERVER_PATH = "/srv/lakefs/state/local/bs"
@@ -32,3 +37,8 @@ def unpack(name: str, target: Path) -> Path:
     with tarfile.open(DATA / "repos" / name / "namespace.tar.gz") as archive:
         archive.extractall(target, filter="data")
     return target / "namespace"
+
+
+def slow_where_large(names: Iterable[str]) -> list[Any]:
+    """Give repositories as parameters; the large one is one of the slow tests."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name == LARGE else name for name in names]

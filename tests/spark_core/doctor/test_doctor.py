@@ -354,6 +354,7 @@ def test_each_of_several_storages_is_reached_by_its_own_words(
     assert "storage cold" in probes["repository: description"].found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_is_started_only_when_asked_for_and_its_executors_run_lakegc(examine_repo, spark):
     assert "machine: Spark" not in examine_repo()

@@ -95,7 +95,7 @@ def shown(repository, entry):
     ]
 
 
-@pytest.mark.parametrize("repository", golden.REPOSITORIES)
+@pytest.mark.parametrize("repository", golden.slow_where_large(golden.REPOSITORIES))
 def test_every_metarange_holds_what_the_server_listed(repository, tables):
     files, expected = tables[repository], golden.expected(repository)
     for metarange_id, indexes in expected["metaranges"].items():

@@ -26,7 +26,7 @@ from spark_core.lakefs import (
     uncommitted_files,
 )
 from spark_core.storage import StoreOptions, open_store
-from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
+from tests.support.golden import REPOSITORIES, SERVER_PATH, expected, slow_where_large
 from tests.support.recorded_server import ACCESS_KEY_ID, RecordedServer
 
 NAMESPACE = Namespace.parse("local://bare", server_path=SERVER_PATH)
@@ -60,7 +60,7 @@ def test_every_entry_of_every_repository_is_prepared_as_recorded(
             assert retained == set(expected(name)["retention"][index]["retained_as_coded"])
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", slow_where_large(LOCAL))
 def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
     with RecordedServer.unpacked(name, tmp_path) as recorded:
         server = LakeFSServer(recorded.options())
@@ -96,7 +96,7 @@ def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize("name", LIVING)
+@pytest.mark.parametrize("name", slow_where_large(LIVING))
 def test_every_staged_and_committed_path_of_every_branch_is_shown(
     name: str, tmp_path: Path
 ) -> None:

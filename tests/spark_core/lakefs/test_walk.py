@@ -21,7 +21,7 @@ from spark_core.model import Branch, Commit, Refs, Tag
 from spark_core.retention import require_whole
 from spark_core.storage import StoreOptions, open_store
 from tests.support.examples import examples
-from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
+from tests.support.golden import REPOSITORIES, SERVER_PATH, expected, slow_where_large
 from tests.support.recorded_server import RecordedServer
 from tests.support.recordings import recorded
 from tests.support.scripted_server import Asked, ScriptedServer
@@ -47,7 +47,7 @@ def reached(refs: Refs) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", slow_where_large(LOCAL))
 def test_the_walk_finds_what_the_dump_has_as_far_as_anything_leads_there(
     name: str, tmp_path: Path
 ) -> None:
@@ -428,7 +428,7 @@ def unsteady(draw: st.DrawFn) -> Unsteady:
 
 
 @given(unsteady(), st.data())
-@settings(max_examples=examples(60, 150), deadline=None)
+@settings(max_examples=examples(20, 150), deadline=None)
 def test_whatever_a_dump_lacks_it_is_completed_to_a_whole_graph_or_refused(
     server: Unsteady, data: st.DataObject
 ) -> None:
@@ -446,7 +446,7 @@ def test_whatever_a_dump_lacks_it_is_completed_to_a_whole_graph_or_refused(
 
 
 @given(unsteady())
-@settings(max_examples=examples(60, 150), deadline=None)
+@settings(max_examples=examples(20, 150), deadline=None)
 def test_whatever_the_server_does_the_graph_is_whole_or_refused(server: Unsteady) -> None:
     wanted = reached(Refs(server.all, tuple(server.branches("")), tuple(server.tags(""))))
     try:

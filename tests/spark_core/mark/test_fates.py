@@ -33,7 +33,7 @@ WORDS = ReasonWords("expired", "never")
 NOBODY = Answers(np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64))
 
 
-@pytest.fixture(params=["by the driver", "by executors"])
+@pytest.fixture(params=["by the driver", pytest.param("by executors", marks=pytest.mark.slow)])
 def run(request, tmp_path, spark, monkeypatch):
     if request.param == "by executors":
         monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)

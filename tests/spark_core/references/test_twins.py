@@ -322,7 +322,7 @@ def in_small_lots(monkeypatch):
 @pytest.mark.parametrize(
     ("seed", "held", "few"),
     [
-        (11, 5, {3}),
+        pytest.param(11, 5, {3}, marks=pytest.mark.slow),
         *(pytest.param(*case, (), marks=pytest.mark.deep) for case in [(11, 5), (28, 0), (6, 5)]),
     ],
 )

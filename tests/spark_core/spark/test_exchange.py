@@ -135,6 +135,7 @@ def _many(_task):
     yield pa.record_batch([sevens, pa.array(np.ones(250_000, np.int64))], schema=SAID)
 
 
+@pytest.mark.slow
 def test_a_bucket_with_all_rows_is_split_and_no_hash_of_it_is(spark, monkeypatch):
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
     monkeypatch.setattr(exchange, "_ROWS_OF_A_BUCKET", 100)

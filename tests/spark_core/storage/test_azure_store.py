@@ -405,6 +405,7 @@ class Identity:
         return AccessToken(".".join([*encoded, "c2lnbmVk"]), now + 600)
 
 
+@pytest.mark.slow
 def test_an_identity_with_tokens_does_everything_a_key_does(tls, monkeypatch):
     server, certificate = tls
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))

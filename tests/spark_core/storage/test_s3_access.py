@@ -96,6 +96,7 @@ def test_a_role_is_assumed_once_and_used_by_both_clients(role_store, wire):
     assert all(token and key_id != ACCESS_KEY_ID for _, key_id, token, _ in others)
 
 
+@pytest.mark.slow
 def test_a_role_is_assumed_anew_where_a_store_travels_to(role_store, tmp_path):
     store = role_store()
     store.put("data/a", b"x")

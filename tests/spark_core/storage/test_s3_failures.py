@@ -323,7 +323,7 @@ def test_a_listing_of_any_length_stays_small_in_memory(answering, monkeypatch):
         finally:
             tracemalloc.stop()
 
-    few, many = peak(4), peak(20)
+    few, many = peak(4), peak(12)
     assert many < 1.2 * few + 200_000
 
 

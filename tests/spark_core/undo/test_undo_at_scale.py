@@ -165,6 +165,7 @@ def test_what_executors_bring_back_is_whole_and_each_object_is_written_down(writ
     )
 
 
+@pytest.mark.slow
 def test_only_what_is_named_comes_back_where_tables_are_large(written, run):
     content = swept(written, 20)
     done = restore.restore(run, ["data/s0/0003", "data/s0/none"])
@@ -253,6 +254,7 @@ def test_a_restore_goes_on_in_another_round_when_the_lease_would_run_out(written
     assert set(told_of(run.store, done.record)) == set(content)
 
 
+@pytest.mark.slow
 def test_tasks_send_nothing_when_the_lease_may_run_out(written, run):
     swept(written, 20)
     held = Lease(run, good_for=timedelta(seconds=30))

@@ -11,6 +11,7 @@ from spark_core.errors import IncompleteReadError
 from spark_core.model import Commit, Refs
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.names import NEVER, Graph, micros
+from tests.support.examples import examples
 from tests.support.policy_histories import BEGIN, DAY, World
 
 paths = st.sampled_from(["logs/a", "logs/b", "data/a", "logstash/a"])
@@ -81,7 +82,7 @@ def test_an_introduction_is_a_commit_that_has_an_entry_that_no_ancestor_has(worl
     assert found == {pair: world.introductions(*pair) for pair in have}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20, 60))
 @given(worlds(40))
 def test_a_commit_is_never_given_to_a_branch_on_which_it_was_not_made(world):
     graph = world.graph()
@@ -101,7 +102,7 @@ def test_a_branch_in_the_order_has_what_its_main_line_has_and_no_earlier_one(wor
             assert found.branch_of(number) == on[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20, 60))
 @given(worlds(40))
 def test_descendants_are_what_parents_say(world):
     graph = world.graph()
@@ -112,7 +113,7 @@ def test_descendants_are_what_parents_say(world):
         } == (above)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(50, 150))
 @given(worlds(), policies(), st.data())
 def test_an_object_goes_only_if_it_is_due_under_every_name_that_it_has(world, policy, data):
     order = data.draw(st.sampled_from([(), ("main", "b1"), ("b2", "main")]))
