@@ -2,8 +2,10 @@
 
 import gc
 import os
+import re
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,53 +36,31 @@ for variable in list(os.environ):
 
 
 # Files that take longest, in this order: begun last, one would keep a single process busy at the
-# end.
+# end. The first of them begins all those whose executors work.
 LONGEST = (
-    "search/test_optimized_histories.py",
-    "search/test_more_policy_histories.py",
-    "faults/test_faults_of_an_optimized_mark.py",
-    "faults/test_faults_of_a_mark.py",
-    "roundtrip/test_cluster.py",
-    "roundtrip/test_policy_sweeps.py",
-    "mark/test_twins.py",
-    "lakegc_dagster/test_dagster_runs.py",
-    "search/test_random_histories.py",
-    "launch/test_dagster_in_browser.py",
-    "storage/test_s3_store.py",
-    "security/test_store_policies.py",
-    "roundtrip/test_policies.py",
-    "roundtrip/test_hidden_twins.py",
-    "faults/test_faults_of_a_sweep.py",
-    "faults/test_faults_of_a_policy.py",
-    "losses/test_losses_hiding.py",
-    "faults/test_faults_of_undo.py",
     "undo/test_undo_at_scale.py",
-    "storage/test_azure_store.py",
-    "roundtrip/test_explanations.py",
-    "sweep/test_references_now.py",
-    "cli/test_certificate.py",
-    "roundtrip/test_whole_runs.py",
-    "roundtrip/test_golden_repositories.py",
-    "mark/test_second_look.py",
-    "losses/test_losses_of_age_and_name.py",
-    "security/test_secrets.py",
-    "cli/test_policy_runs.py",
-    "submit/test_job.py",
-    "roundtrip/test_what_if.py",
-    "roundtrip/test_undo.py",
-    "launch/test_run_job.py",
-    "search/test_concurrent_writers.py",
-    "search/test_policy_histories.py",
-    "storage/test_s3_failures.py",
-    "storage/test_gcs_store.py",
-    "stale/test_deletion.py",
-    "sweep/test_sweep_resumed.py",
+    "search/test_optimized_histories.py",
+    "faults/test_faults_of_an_optimized_mark.py",
+    "launch/test_healing_in_browser.py",
+    "launch/test_dagster_in_browser.py",
+    "in_dagster/test_repeats.py",
     "demo/test_tour.py",
-    "graveler/test_jit.py",
+    "search/test_random_histories.py",
+    "storage/test_azure_store.py",
+    "roundtrip/test_policy_sweeps.py",
+    "losses/test_losses_of_the_index.py",
+    "losses/test_losses_of_checksums.py",
+    "storage/test_s3_store.py",
+    "cli/test_certificate.py",
+    "pipes/test_launched.py",
+    "pipes/test_payloads.py",
+    "lakegc_dagster/test_dagster_runs.py",
     "launch/test_ui.py",
-    "graveler/test_recorded_tables.py",
-    "graveler/test_written_tables.py",
+    "in_dagster/test_healing.py",
+    "faults/test_faults_of_undo.py",
 )
+# How a test says that executors work in it.
+EXECUTORS = re.compile(r'MOST_ROWS_OF_THE_DRIVER", 0|executors_work|are_executors_chosen')
 
 
 def pytest_addoption(parser):
@@ -106,6 +86,29 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker("deep")
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get("/".join(item.path.parts[-2:]), len(ranks)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each process whole files, and one process all those in which executors work.
+
+    The first task of Spark's executors takes ten seconds of a processor, in each process anew.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class ExecutorsTogether(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            path = config.rootpath / file
+            is_one = path.suffix == ".py" and EXECUTORS.search(_text(path))
+            return "executors" if is_one else file
+
+    return ExecutorsTogether(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@cache
+def _text(path):
+    return path.read_text()
 
 
 @pytest.hookimpl(wrapper=True)
