@@ -1136,7 +1136,7 @@ def _history(seed):
     "seeds",
     [
         range(8),
-        pytest.param(range(8, 25), marks=pytest.mark.slow),
+        pytest.param(range(25), marks=pytest.mark.slow),
         pytest.param(range(25, 1_000), marks=pytest.mark.deep),
     ],
     ids=["few", "some", "many"],
