@@ -28,7 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = [large_case.Case("few", 0.0005), large_case.Case("many", 0.0005)]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.form)
+@pytest.fixture(
+    scope="module",
+    params=[CASES[0], pytest.param(CASES[1], marks=pytest.mark.slow)],
+    ids=lambda case: case.form,
+)
 def made(request, tmp_path_factory):
     return request.param, large_case.made(tmp_path_factory.mktemp("large"), request.param)
 

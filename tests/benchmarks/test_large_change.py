@@ -23,7 +23,11 @@ HOUR = 3_600
 OLD = 24 * HOUR + 300
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.form)
+@pytest.fixture(
+    scope="module",
+    params=[CASES[0], pytest.param(CASES[1], marks=pytest.mark.slow)],
+    ids=lambda case: case.form,
+)
 def changed(request, tmp_path_factory):
     """A case with both states, as if its base were due."""
     case = request.param

@@ -195,6 +195,7 @@ def test_where_the_heads_of_the_last_run_cannot_be_read_a_dump_is_made(nights):
     assert nights.mark(1)[2].refs_read_by == "dump"
 
 
+@pytest.mark.slow
 def test_what_hides_after_a_reset_onto_a_new_commit_is_kept_without_its_sign(nights):
     """The sign of such a reset is a commit that nothing reaches, and only a dump of now shows it:
     the branch of the commit went on, was dated back, and is gone.

@@ -26,7 +26,7 @@ ALIKE, BRANCHES = 10, 5
         # One each for what is staged, for metaranges, ranges and the decision; three for what may
         # hide: its sizes, the join, and the hashes that answers are compared with; and one for the
         # rows of what may go.
-        (False, 8, BRANCHES + 1),
+        pytest.param(False, 8, BRANCHES + 1, marks=pytest.mark.slow),
         # Three more for whether checksums are said; then the store is asked, and no branch.
         (True, 11, 0),
     ],

@@ -157,6 +157,7 @@ def test_an_empty_mark_lets_nothing_go(official, spark):
         reference_mark.write_if_asked(run, found)
 
 
+@pytest.mark.slow
 def test_our_mark_is_written_as_the_job_reads_it_and_only_after_its_verdict(official, spark):
     official_mark.rename_scan(official, "ft6s0e1ksdufuaulm350")
     run = official_mark.open_official_run(

@@ -125,6 +125,7 @@ def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):
     assert small.manifest.facts["twins"]["calls"] == 0
 
 
+@pytest.mark.slow
 def test_executors_write_a_table_of_few_rows_in_few_parts(sandbox, spark, monkeypatch):
     populate(sandbox, "repo", now=NOW, objects=400, commits=3, branches=2, garbage=200, staged=10)
     # Nothing is small enough for the driver.

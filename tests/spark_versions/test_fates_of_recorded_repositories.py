@@ -52,6 +52,7 @@ def _fates(run):
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
 
 
+@pytest.mark.slow
 def test_executors_and_the_driver_decide_alike(tmp_path, spark, monkeypatch):
     monkeypatch.setattr(exchange, "_ROWS_OF_A_CORE", 1)
     told = {}

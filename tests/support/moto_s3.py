@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
@@ -25,6 +26,10 @@ ACCESS_KEY_ID = "AKIAMOTOTESTKEYID000"
 SECRET_ACCESS_KEY = "moto/secret+ACCESS/key0000000000000000000"
 
 _numbers = itertools.count(1)
+
+# Each session of boto3 reads AWS's models anew, a tenth of a second of a processor; in one process
+# they are read once.
+botocore.session.create_loader = cache(botocore.session.create_loader)
 
 # The server looks for an object and writes it in two steps; S3 does both in one.
 _put_object, _putting = S3Response.put_object, Lock()

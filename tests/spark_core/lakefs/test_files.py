@@ -63,7 +63,8 @@ def write_csv(root: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["docs-2022-03-31", "merges", "unified", "many-ranges", "s3-features"]
+    "name",
+    golden.slow_where_large(["docs-2022-03-31", "merges", "unified", "many-ranges", "s3-features"]),
 )
 def test_the_servers_list_is_read_as_it_was_recorded(name: str, tmp_path: Path) -> None:
     store = opened(name, tmp_path)
@@ -184,7 +185,10 @@ def test_a_scan_that_claims_rows_without_any_file_refuses(store: ObjectStore) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["unified", "merges", "sealed-tokens", "many-ranges", "hard-deleted", "s3-features"]
+    "name",
+    golden.slow_where_large(
+        ["unified", "merges", "sealed-tokens", "many-ranges", "hard-deleted", "s3-features"]
+    ),
 )
 def test_the_recorded_rows_are_in_the_files(name: str, tmp_path: Path) -> None:
     store = opened(name, tmp_path)
@@ -299,7 +303,10 @@ def test_a_file_that_went_away_refuses(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in golden.REPOSITORIES if golden.server(name)["refs_dump"]]
+    "name",
+    golden.slow_where_large(
+        name for name in golden.REPOSITORIES if golden.server(name)["refs_dump"]
+    ),
 )
 def test_a_dump_gives_every_commit_branch_and_tag(name: str, tmp_path: Path) -> None:
     recorded = golden.server(name)

@@ -197,6 +197,7 @@ def test_no_second_copy_of_a_task_deletes_beside_the_first():
     assert spark_config(master="yarn")["spark.speculation"] == "false"
 
 
+@pytest.mark.slow
 def test_tasks_import_neither_the_servers_client_nor_what_executors_need_not_have():
     """Every Python worker imports it anew, and the client alone would take longer than all the
     rest.

@@ -53,6 +53,7 @@ def faults(s3_proxy, outside):
         s3_clients._boto.cache_clear()
 
 
+@pytest.mark.slow
 class TestDirectoryBucket(RemoteStoreConformance):
     tells_gone = False
     conditional_copies = False

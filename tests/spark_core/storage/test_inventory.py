@@ -220,7 +220,10 @@ def test_flat_names_at_the_root_are_read_where_they_are_asked_for(delivery, tmp_
     assert found == {flat: (1, WRITTEN, MD5)}
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(
+    "format_",
+    [pytest.param(each, marks=pytest.mark.slow) if each == "ORC" else each for each in FORMATS],
+)
 def test_an_inventory_in_a_bucket_is_found_and_read(format_):
     with moto_s3() as s3:
         bucket, client = s3.bucket(), s3.client()

@@ -164,7 +164,7 @@ keys_of_a_slice = st.sets(
 )
 
 
-@settings(max_examples=examples(100, 300), deadline=None)
+@settings(max_examples=examples(30, 300), deadline=None)
 @given(st.data())
 def test_a_listing_is_the_same_wherever_it_is_cut_and_in_whatever_order_answers_come(data):
     folders = ["data/a/", "data/b/"]
@@ -440,7 +440,7 @@ def test_folders_beside_each_other_are_one_listing_that_jumps_over_what_lies_bet
     assert store.requests["list"] == requests
 
 
-@settings(max_examples=examples(80, 200))
+@settings(max_examples=examples(30, 200))
 @given(
     st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 9)),
     st.sets(st.sampled_from("abcdefgh"), min_size=1),
