@@ -27,6 +27,7 @@ def newest(ground):
     return None if event is None else (event.run_id, event.asset_materialization)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_run_that_did_its_work_materializes_the_asset_of_its_repository(ground):
     key = new_key(ago=timedelta(minutes=2))

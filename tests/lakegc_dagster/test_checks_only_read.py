@@ -80,6 +80,7 @@ def refused_writes(monkeypatch):
     return begin
 
 
+@pytest.mark.slow
 def test_looking_at_the_checks_of_an_old_run_pruned_tables(ground, refused_writes):
     older, key = new_key(ago=timedelta(hours=1)), new_key()
     for each in (older, key):

@@ -83,6 +83,7 @@ def _who_worked(result):
     }
 
 
+@pytest.mark.slow
 def test_with_always_each_table_that_is_read_by_tasks_says_that_spark_worked(ground):
     document = ground.settings.model_dump(exclude_unset=True)
     document["spark"]["always"] = True
@@ -250,6 +251,7 @@ def page(ground, key, *, swept):
     return ground.store.read(where).decode() if ground.store.exists(where) else None
 
 
+@pytest.mark.slow
 def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_a_refused_one(
     ground,
 ):

@@ -83,6 +83,7 @@ def parts(ground, key):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_jobs_keep_house_and_a_step_that_is_chosen_alone_does_nothing_before_the_run_is_done(
     ground,

@@ -100,6 +100,7 @@ def run(project, ground, names, job, key, *, tags=None, **config):
     )
 
 
+@pytest.mark.slow
 def test_two_collectors_in_one_project_mark_and_sweep_beside_each_other(project):
     merged, first, second = project
     second.instance = first.instance

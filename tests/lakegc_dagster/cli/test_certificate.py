@@ -95,6 +95,7 @@ def keys(tmp_path_factory):
     return pairs
 
 
+@pytest.mark.slow
 def test_what_a_run_deleted_is_gone_by_these_rules_and_this_reading(place):
     answer, made = place.certify()
     assert answer.exit_code == 0, answer.output
@@ -244,6 +245,7 @@ def test_a_certificate_stops_to_hold_when_an_object_comes_back(place):
     assert place.verify(made, "--store").exit_code == 0
 
 
+@pytest.mark.slow
 def test_what_lies_in_the_quarantine_of_another_run_is_not_gone(place):
     _, before = place.certify("--path", GONE)
     address = before["path"]["objects"][0]["address"]

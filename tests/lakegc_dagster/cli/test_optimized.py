@@ -53,6 +53,7 @@ def place(spark, tmp_path_factory):
         yield Place(sandbox, folder)
 
 
+@pytest.mark.slow
 def test_each_mark_says_in_one_line_who_worked(place):
     for marked in (place.first, place.second):
         assert re.findall(r"^worked .*$", marked.stdout, re.MULTILINE) == ["worked   this process"]
@@ -101,6 +102,7 @@ def test_what_if_answers_by_the_newest_mark_of_either_kind(place):
     assert found[0]["answers"] == found[1]["answers"]
 
 
+@pytest.mark.slow
 def test_a_clean_run_can_be_asked_for(place):
     clean = place.lakegc("mark", "repo", "--full").stdout
     assert "clean: a clean run was asked for" in clean

@@ -61,6 +61,7 @@ def place(spark, tmp_path_factory):
         yield Place(sandbox, folder)
 
 
+@pytest.mark.slow
 def test_a_run_over_what_patterns_match_is_a_line_each_and_one_table(place):
     assert place.ran.exit_code == 3, place.ran.output
     first, *lines = place.ran.stdout.strip().splitlines()
@@ -215,6 +216,7 @@ def test_one_that_matches_nothing_of_them_starts_nothing(place, command):
 # Those below add runs.
 
 
+@pytest.mark.slow
 def test_json_is_one_document_that_keeps_to_its_schema(place):
     answer = place.lakegc("mark", "--json")
     assert answer.exit_code == 3, answer.output
@@ -237,6 +239,7 @@ def test_the_documented_schema_of_a_run_is_that_of_the_code():
     assert night_document.FILE.read_text() == night_document.written()
 
 
+@pytest.mark.slow
 def test_verbose_shows_every_step_and_report_one_after_the_other(place):
     answer = place.lakegc("mark", "team-*", "--verbose")
     assert answer.exit_code == 3, answer.output

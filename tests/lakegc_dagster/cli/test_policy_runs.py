@@ -98,6 +98,7 @@ def test_what_if_needs_a_mark(place, marked):
     assert "there is no run 2020-01-01T00-00-00Z" in told.stderr
 
 
+@pytest.mark.slow
 def test_a_run_shows_what_the_policy_names_and_deletes_none_of_it(place, marked):
     before = place.repository.data()
     run = place.lakegc("run", place.name, policies="mark")
@@ -128,6 +129,7 @@ def test_what_if_shows_what_rules_remove_apart_from_what_expires(place, marked):
     assert "rule 1 keeps 1 too young" in removed
 
 
+@pytest.mark.slow
 def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, marked):
     place.repository.write_unlinked("main", "data/lost", b"never linked")
     refused = place.lakegc("expire", place.name)

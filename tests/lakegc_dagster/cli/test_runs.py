@@ -83,6 +83,7 @@ def key(marked):
     return re.search(r"run (\d{4}-\S+Z)", marked.stdout)[1]
 
 
+@pytest.mark.slow
 def test_one_refusal_fails_the_command_and_keeps_nobody_from_their_turn(marked, key):
     assert marked.exit_code == 3
     assert "lakegc: refused: repository frozen is read-only" in marked.stderr

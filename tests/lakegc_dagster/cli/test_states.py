@@ -119,6 +119,7 @@ def test_a_damaged_journal_is_lakegcs_own_and_what_was_deleted_stands(place, mon
     assert "nothing was deleted" not in line.lower()
 
 
+@pytest.mark.slow
 def test_a_failure_that_is_none_of_lakegcs_ends_a_sweep_with_what_it_had_done(place, monkeypatch):
     key = place.mark()
     monkeypatch.setattr(spark_core.run.opening, "open_store", BrokenOutcomes)

@@ -79,6 +79,7 @@ def refusing(monkeypatch, found="the namespace is shared"):
     monkeypatch.setattr("spark_core.mark.slices.preflight", refuse)
 
 
+@pytest.mark.slow
 def test_what_failed_is_over_once_a_later_run_has_done_its_work(ground, monkeypatch):
     refused, broken, good = at(3), at(2), at(1)
     strict = ground.with_settings(max_expired_share=0.0, share_from_objects=0)
@@ -130,6 +131,7 @@ def test_a_run_that_fails_as_well_heals_nothing(ground, monkeypatch):
     assert before < red(ground)
 
 
+@pytest.mark.slow
 def test_an_earlier_run_and_the_run_of_another_repository_heal_nothing(ground, monkeypatch):
     failed = at(2)
     with monkeypatch.context() as patched:
@@ -144,6 +146,7 @@ def test_an_earlier_run_and_the_run_of_another_repository_heal_nothing(ground, m
     assert red(ground) == before != set()
 
 
+@pytest.mark.slow
 def test_a_sweep_that_did_not_end_stays_red_until_it_does(ground, monkeypatch):
     killed, good = at(2), at(1)
 

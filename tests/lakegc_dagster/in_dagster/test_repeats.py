@@ -34,6 +34,7 @@ def repeated(result):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tags", [{}, BACKFILL])
 def test_a_run_that_was_marked_and_swept_is_green_again_and_nothing_changes(ground, tags):
     key = new_key()
@@ -75,6 +76,7 @@ def test_a_backfill_marks_and_begins_no_sweep_of_what_it_marked(ground):
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 def test_a_mark_past_its_days_says_so_in_a_backfill(ground):
     key = new_key(ago=timedelta(days=3))
     assert ground.job("mark", key).success
@@ -85,6 +87,7 @@ def test_a_mark_past_its_days_says_so_in_a_backfill(ground):
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 def test_a_refused_mark_shows_its_finding_again_and_stops_nothing(ground):
     strict = ground.with_settings(max_expired_share=0.0, share_from_objects=0)
     key = new_key()
@@ -99,6 +102,7 @@ def test_a_refused_mark_shows_its_finding_again_and_stops_nothing(ground):
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 def test_a_closed_run_is_judged_by_its_verdict_and_not_by_limits_of_today(ground):
     key = new_key()
     assert ground.job("mark", key).success
@@ -108,6 +112,7 @@ def test_a_closed_run_is_judged_by_its_verdict_and_not_by_limits_of_today(ground
     assert all(answers(again).values())
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_begun_goes_on_in_a_backfill(ground, monkeypatch):
     key = new_key()
 
@@ -124,6 +129,7 @@ def test_a_sweep_that_was_begun_goes_on_in_a_backfill(ground, monkeypatch):
     assert ground.objects() == ground.alive
 
 
+@pytest.mark.slow
 def test_what_other_rules_would_free_is_not_asked_by_a_backfill(ground):
     key = new_key()
     assert ground.job("mark", key).success

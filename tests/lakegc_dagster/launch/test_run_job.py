@@ -95,6 +95,7 @@ def put_reference_mark(ground, mark_id, addresses):
     (folder / "summary.json").write_bytes(summary.to_json())
 
 
+@pytest.mark.slow
 def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground, tmp_path, capfd):
     told = []
     key = new_key()

@@ -113,6 +113,7 @@ def test_a_ui_that_ends_by_itself_is_an_error(settings, monkeypatch):
         ui.serve(settings, _free_port())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_sigint", [signal.default_int_handler, signal.SIG_IGN])
 def test_a_ui_that_is_ended_is_none_and_the_signals_are_as_before(settings, monkeypatch, of_sigint):
     """A shell's script starts what stands before `&` with SIGINT ignored."""

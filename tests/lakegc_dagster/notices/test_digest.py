@@ -118,6 +118,7 @@ mode = "sweep"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_command_over_several_repositories_sends_one_message(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)

@@ -90,6 +90,7 @@ def fates(place, key):
     return sorted((row["address_hash"], row["fate"]) for row in rows_of(stored))
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_decides_shows_and_deletes_as_one_here_does(place):
     # The second of two marks takes nothing from the index of the first.
     place = place.with_settings(optimized=False)
@@ -118,6 +119,7 @@ def test_a_run_elsewhere_decides_shows_and_deletes_as_one_here_does(place):
     assert any("objects done, 0 kept" in line for line in told)
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_of_a_mark_that_is_there_shows_it_and_begins_no_sweep(place):
     key = new_key()
     assert place.job("mark", key).success
@@ -146,6 +148,7 @@ def test_spark_submit_starts_the_entry_and_its_session(place, monkeypatch):
     assert place.objects() == place.alive
 
 
+@pytest.mark.slow
 def test_a_refusal_elsewhere_is_the_sentence_that_it_is_here(place):
     strict = {"share_from_objects": 1, "max_expired_share": 0.0}
     before, key = new_key(ago=timedelta(minutes=1)), new_key()
@@ -160,6 +163,7 @@ def test_a_refusal_elsewhere_is_the_sentence_that_it_is_here(place):
     assert place.objects() == place.alive | place.garbage
 
 
+@pytest.mark.slow
 def test_an_error_elsewhere_is_an_error_of_its_class_with_what_was_done(place):
     theirs = run(place, "mark", new_key(ago=-timedelta(days=2)))
     (event,) = [event for event in theirs.all_events if event.is_step_failure]

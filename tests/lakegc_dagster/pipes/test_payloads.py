@@ -82,6 +82,7 @@ class Glue:
         return {"JobRun": {"Id": "jr_1", "JobName": "lakegc", "JobRunState": "SUCCEEDED"}}
 
 
+@pytest.mark.slow
 def test_glue_gets_its_arguments_and_tells_through_s3_what_the_entry_did(place, aws):  # noqa: F811
     injector = PipesS3ContextInjector(bucket=aws.bucket(), client=aws.client())
     client = PipesGlueClient(injector, message_reader=reader(aws), client=Glue())
@@ -106,6 +107,7 @@ def started(client, **parameters):
     assert dg.materialize([launched]).success
 
 
+@pytest.mark.slow
 def test_a_job_flow_is_what_emr_and_its_client_take(aws):
     emr = boto3.client("emr")
     asked = emr_job_flow(FLOW, "s3://bucket/entry.py", ["--deploy-mode", "cluster"])
@@ -126,6 +128,7 @@ def test_a_job_flow_is_what_emr_and_its_client_take(aws):
     assert "DAGSTER_PIPES_CONTEXT" in str(asked["Configurations"])
 
 
+@pytest.mark.slow
 def test_a_job_run_is_what_emr_on_kubernetes_and_its_client_take(aws):
     containers = boto3.client("emr-containers")
     options = ["--conf", "spark.executor.cores=2"]

@@ -128,6 +128,7 @@ def test_an_s3_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not
     assert "hush" not in repr(options)
 
 
+@pytest.mark.slow
 def test_each_storage_of_a_server_is_reached_by_its_own_words_over_the_common_ones(monkeypatch):
     monkeypatch.setattr(SparkResource, "start_ahead", lambda self: None)
     document = {
