@@ -16,8 +16,8 @@ from spark_core.lock import lease
 from spark_core.mark import listed_slices
 from spark_core.records.journal import Journal
 from spark_core.spark import placement
-from spark_core.storage import StoreOptions, local, open_store
-from spark_core.storage.local import LocalStore
+from spark_core.storage import StoreOptions, open_store
+from spark_core.storage.local import LocalStore, listing
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import restore
 from spark_core.upkeep import purge_quarantine
@@ -155,7 +155,7 @@ def driver_calls(monkeypatch):
 
     monkeypatch.setattr(LocalStore, "list", count_rows)
     # One page is always read; here it is a short one.
-    monkeypatch.setattr(local, "LISTING_BATCH_ROWS", 10)
+    monkeypatch.setattr(listing, "LISTING_BATCH_ROWS", 10)
     return calls
 
 

@@ -213,6 +213,10 @@ class OptimizedMachine(AsideMachine):
             self.repository.store.put(address, self._data(data))
             self.repository.written[address] = self.now
             self.behind.add(address)
+            for moved in self.moved.values():
+                # It may have come back from quarantine before; a restore leaves what is there.
+                moved.contents.pop(address, None)
+            self.moved = {key: moved for key, moved in self.moved.items() if moved.contents}
 
     @rule(number=st.integers(0, 50))
     @precondition(lambda self: self.lost)
