@@ -98,6 +98,7 @@ def test_what_was_staged_and_reset_and_is_staged_again_is_not_named(place: Hidin
     assert named(place) == set()
 
 
+@pytest.mark.slow
 def test_what_was_staged_at_the_first_mark_and_was_committed_since_is_not_named(
     place: HidingPlace,
 ) -> None:
@@ -115,6 +116,7 @@ def test_what_only_a_commit_of_between_had_is_named_when_it_expires(place: Hidin
     assert named(place) == {old}
 
 
+@pytest.mark.slow
 def test_what_longer_rules_keep_again_is_not_named(place: HidingPlace) -> None:
     old = place.committed(54, "p", b"first")
     place.committed(53, "p", b"second")
@@ -166,6 +168,7 @@ def test_what_a_branch_from_an_old_commit_has_again_is_not_named(place: HidingPl
     assert place.reads("p", "back") in marked.addresses(run)
 
 
+@pytest.mark.slow
 def test_what_a_revert_brought_back_is_not_named(place: HidingPlace) -> None:
     keep_for(place, 5)
     first = place.committed(50, "p", b"first")

@@ -392,6 +392,7 @@ def test_a_write_that_cannot_be_published_leaves_nothing_behind(store, outside, 
     assert store.read("data/a") == b"old"
 
 
+@pytest.mark.slow
 def test_a_listing_streams_whatever_the_number_of_files(store, outside, monkeypatch):
     monkeypatch.setattr(listing, "LISTING_BATCH_ROWS", 500)
 

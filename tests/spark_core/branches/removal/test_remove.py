@@ -240,6 +240,7 @@ def test_an_expiring_rule_removes_nothing_by_a_commit(world):
     assert world.paths() == {"logs/a"}
 
 
+@pytest.mark.slow
 def test_many_entries_take_a_call_for_each_thousand(world):
     core = world.sandbox.core
     with core.lock:
