@@ -73,6 +73,7 @@ def load_in_a_process_of_its_own(directory, **env):
     )
 
 
+@pytest.mark.slow
 def test_loading_starts_no_program_opens_no_socket_and_uses_nothing_deprecated(
     tmp_path,
 ):
@@ -118,6 +119,7 @@ _NOT_TO_LOAD = (
 )
 
 
+@pytest.mark.slow
 def test_loading_imports_nothing_that_only_a_run_needs():
     code = (
         "import sys; import dagster, pyspark.sql; before = set(sys.modules)\n"
@@ -130,6 +132,7 @@ def test_loading_imports_nothing_that_only_a_run_needs():
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
     (tmp_path / "lakegc.toml").write_text(
         '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n[schedule]\nrun = true\n'

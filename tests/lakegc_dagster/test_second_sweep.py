@@ -33,6 +33,7 @@ def engine_run(ground, key):
     return build_resources(Wiring(ground.settings))["runs"]._open(ground.repository_id, key)
 
 
+@pytest.mark.slow
 def test_a_second_sweep_failed_while_the_first_one_held_the_lease_of_the_same_mark(ground):
     key = new_key()
     assert ground.job("mark", key).success

@@ -28,7 +28,7 @@ TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorial.md"
 # Of the tutorial's lines.
 WIDTH = 100
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def _told(directory, width=140):
@@ -75,7 +75,6 @@ def finished(spark, tmp_path_factory):
     return directory, code, text
 
 
-@pytest.mark.slow
 def test_the_demo_ends_with_a_proof_that_holds(finished):
     _, code, text = finished
     assert code == 0, text
@@ -265,7 +264,6 @@ def test_the_tutorial_shows_what_the_demo_prints(finished):
         at = require_shown(block, printed, at)
 
 
-@pytest.mark.slow
 def test_the_tutorial_shows_what_its_commands_print_one_after_the_other(finished):
     """The last test of this sandbox: the commands change it."""
     directory, _, _ = finished

@@ -164,6 +164,7 @@ def test_a_sweep_that_did_not_end_stays_red_until_it_does(ground, monkeypatch):
     assert red(ground) == set()
 
 
+@pytest.mark.slow
 def test_what_is_repeated_heals_nothing(ground, monkeypatch):
     good = at(1)
     assert ground.job("mark", good).success

@@ -44,6 +44,7 @@ def test_no_other_private_name_of_dagster_is_used():
     }
 
 
+@pytest.mark.slow
 def test_the_daemon_is_still_what_a_script_of_that_name_runs():
     from lakegc_dagster.in_dagster.private_doors import DAEMON
 

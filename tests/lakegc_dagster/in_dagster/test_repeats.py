@@ -53,6 +53,7 @@ def test_a_run_that_was_marked_and_swept_is_green_again_and_nothing_changes(grou
     assert event.metadata["deleted_objects"].value == len(ground.garbage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tags", [{}, BACKFILL])
 def test_a_mark_that_was_not_swept_is_not_swept_when_it_is_made_again(ground, tags):
     key = new_key()

@@ -31,7 +31,7 @@ from tests.support.dagster_pages import (
     write_settings,
 )
 
-pytestmark = [pytest.mark.spark, NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, NEEDS_CHROMIUM]
 
 # So wide that no name in a graph is shortened.
 WIDE = {"width": 2400, "height": 1000}
@@ -88,7 +88,6 @@ def text_with(page, *patterns):
         page.wait_for_timeout(100)
 
 
-@pytest.mark.slow
 def test_the_graph_of_a_mark_shows_its_assets_from_left_to_right(opened):
     page = opened("locations/lakegc/asset-groups/mark/lineage", "deletion_report")
     names = [spec.name for spec in tables.MARK_TABLES[:-1]]
@@ -140,7 +139,6 @@ def test_the_headline_of_a_refused_mark_is_read_without_scrolling(opened):
     assert "Refused by expired_share_is_plausible" in " ".join(words.inner_text().split())
 
 
-@pytest.mark.slow
 def test_the_page_of_a_refused_run_ends_its_events_with_the_sentence_and_shows_no_stack(
     opened, shown
 ):
@@ -174,7 +172,6 @@ def test_the_page_of_all_repositories_names_each_with_how_it_stands(opened):
     )
 
 
-@pytest.mark.slow
 def test_a_run_is_started_by_hand_from_a_form_that_is_filled_in(opened):
     text_with(opened("locations/lakegc/jobs"), pattern_of("mark_and_sweep", "start_run"))
     page = opened("locations/lakegc/jobs/start_run/playground", "Launch Run")
@@ -189,7 +186,6 @@ def runs_of(settings):
         return instance.get_runs_count()
 
 
-@pytest.mark.slow
 def test_a_run_is_launched_by_its_button_and_its_page_hears_of_it(opened, shown):
     home, pages, page = shown
     before, refused = runs_of(home.settings), log_of(home.settings).read_text()
@@ -269,7 +265,6 @@ def test_a_page_elsewhere_starts_nothing(shown, way):
     assert log_of(home.settings).read_text()[len(said) :].count("The UI refused a request: ") == 1
 
 
-@pytest.mark.slow
 def test_a_name_that_was_led_here_shows_no_page_of_the_ui(shown):
     _, pages, page = shown
     answer = page.goto(pages.replace("127.0.0.1", "elsewhere.localhost"))

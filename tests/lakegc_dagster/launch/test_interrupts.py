@@ -49,6 +49,7 @@ def test_what_begins_after_it_ends_at_once():
         raise AssertionError("it began")
 
 
+@pytest.mark.slow
 def test_the_second_one_ends_a_process_whose_call_does_not_end():
     script = (
         "import os, signal, threading, time\n"

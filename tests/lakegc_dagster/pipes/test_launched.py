@@ -237,6 +237,7 @@ def told_always(message):
     return SimpleNamespace(get_custom_messages=lambda: [message])
 
 
+@pytest.mark.slow
 def test_the_entry_alone_is_what_spark_submit_gets():
     words = command_of("spark-submit", ["--master", "yarn"])
     assert words == ["spark-submit", "--master", "yarn", str(ENTRY)]

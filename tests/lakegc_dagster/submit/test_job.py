@@ -24,7 +24,7 @@ from spark_core.model import Repository
 from spark_core.reference_job.summary import Summary
 from tests.support.upstream import upstream_scenario
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 GONE = {"file_2", "file_4", "file_5", "file_7", "file_9", "file_10"}
 
@@ -90,7 +90,6 @@ def place(spark, tmp_path_factory):
         yield Place(sandbox)
 
 
-@pytest.mark.slow
 def test_one_command_marks_and_sweeps_and_its_secret_is_nowhere(place, capsys):
     name = place.tell()
     assert run([name], place.pairs()) == 0
@@ -103,7 +102,6 @@ def test_one_command_marks_and_sweeps_and_its_secret_is_nowhere(place, capsys):
     assert place.sandbox.secret_access_key not in said.out + said.err
 
 
-@pytest.mark.slow
 def test_a_mark_alone_deletes_nothing_and_is_swept_by_its_id_without_what_came_back_to_life(
     place, capsys
 ):

@@ -109,6 +109,7 @@ def test_workers_of_another_interpreter_have_sparks_own_parent(archived, monkeyp
     assert DAEMON not in spark_config(master="local[2]")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_python_workers_are_forked_with_everything_imported_and_frozen(spark):
     def look(batches):

@@ -141,6 +141,7 @@ def end(run, *needed, held=None, looked=timedelta(0)):
     return done
 
 
+@pytest.mark.slow
 def test_what_executors_bring_back_is_whole_and_each_object_is_written_down(written, run):
     content = swept(written, 20)
     run.store.put("data/s1/0001", b"written since")
