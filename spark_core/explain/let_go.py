@@ -23,13 +23,10 @@ from spark_core.run import Run
 # Earlier runs whose staged entries are looked through.
 _EARLIER = 14
 _SIGNED = (
-    "a client wrote it at an address that lakeFS had given out, and it was never linked, or "
-    "dropped before any commit"
+    "a client wrote it at an address that lakeFS had given out, and lakeFS keeps no record of what "
+    "became of it"
 )
-_DROPPED = (
-    "it was dropped or overwritten before any commit, its branch was reset or deleted, or its "
-    "upload was never linked (lakeFS keeps no record of which)"
-)
+_DROPPED = "lakeFS keeps no record of what became of it"
 
 
 def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
@@ -162,8 +159,7 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
             continue
         for address in found:
             told[address] = (
-                f"{NEVER_COMMITTED}: run {key} found it staged; since then it was dropped or "
-                "overwritten, or its branch was reset or deleted"
+                f"{NEVER_COMMITTED}: run {key} found it staged, and since then no branch has it"
             )
         left = [address for address in left if address not in told]
     for address in left:

@@ -334,7 +334,7 @@ def test_what_an_earlier_mark_found_staged_is_said_to_have_been_dropped_since(sa
         objects.delete(core, "repo", "main", ["dropped"])
     second = open_sandbox_run(sandbox, "repo", spark, NOW)
     mark_only(second)
-    assert f"run {first.key} found it staged; since then it was dropped" in (
+    assert f"run {first.key} found it staged, and since then no branch has it" in (
         explain(second, dropped).sentence
     )
 
