@@ -7,7 +7,7 @@ import inspect
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -46,14 +46,25 @@ def compiled(function: Function) -> Function:
     """
     source = Path(inspect.getfile(function))
     directory = cache_directory(source.parent) if source.is_file() else None
-    if directory is None:
-        return cast("Function", numba.njit(**_OPTIONS)(function))
+    loop = None if directory is None else _kept(function, directory)
+    return cast("Function", numba.njit(**_OPTIONS)(function) if loop is None else loop)
+
+
+def _kept(function: Function, directory: Path) -> Any:
+    """Compile a loop whose machine code is kept in a directory; None if numba would not."""
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
-        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
+        loop: Any = numba.njit(cache=True, **_OPTIONS)(function)
+    except (RuntimeError, OSError):
+        return None  # no place that numba tries can be written
     finally:
         config.CACHE_DIR = before
+    if loop is function:  # numba is told not to compile
+        return loop
+    # A directory that could be written a moment ago may be full. numba takes another one then,
+    # where code stays while other files of the folder change.
+    return loop if Path(loop.stats.cache_path).is_relative_to(directory) else None
 
 
 @cache
@@ -69,15 +80,23 @@ def cache_directory(folder: Path) -> Path | None:
         the system's temporary one. A container with a read-only installation and no home has the
         last alone. None if no code can be kept.
     """
-    named = str(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    usual = [folder / "__pycache__", Path(home) / "lakegc", private_cache_directory()]
-    for place in [Path(named)] if named else usual:
-        if place is not None and place.is_absolute() and _is_writable(place):
-            directory = place / f"lakegc-loops-{folder_contents(folder)[:32]}"
-            if _is_writable(directory):
-                return directory
-    return None
+    name = f"lakegc-loops-{folder_contents(folder)[:32]}"
+    directories = (place / name for place in _places(folder))
+    return next((each for each in directories if _is_writable(each)), None)
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    """Give the places for the directory of a folder, the best first; each when it is asked for."""
+    if named := str(numba.config.CACHE_DIR):  # type: ignore[attr-defined]
+        yield Path(named).absolute()
+        return
+    yield folder / "__pycache__"
+    # Without a home, as a user whom the container does not know, it stays as it is written.
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path raises
+    if Path(home).is_absolute():
+        yield Path(home) / "lakegc"
+    if (private := private_cache_directory()) is not None:
+        yield private
 
 
 def _is_writable(directory: Path) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core import caching
 from numba.core.registry import CPUDispatcher
 
 from spark_core import jit
@@ -143,6 +144,44 @@ def test_kept_code_is_not_used_when_the_file_of_a_called_loop_changed(tmp_path):
     assert said(1) == ["42", "1"]
     assert said(3) == ["46", "0"]
     assert said(3) == ["46", "1"]
+
+
+@pytest.mark.parametrize("others", ["another place", "no place"])
+def test_code_is_kept_in_its_directory_or_nowhere(no_writable_place, monkeypatch, others):
+    """A disk that has become full: numba would take another place, or fail the import."""
+
+    def full(locator):
+        raise OSError(28, "No space left on device", locator.get_cache_path())
+
+    monkeypatch.setattr(caching.UserProvidedCacheLocator, "ensure_cache_path", full)
+    if others == "no place":
+        only = [caching.UserProvidedCacheLocator]
+        monkeypatch.setattr(caching.CacheImpl, "_locator_classes", only)
+    compiled = jit.compiled(double)
+    assert compiled(21) == 42
+    assert compiled.stats.cache_path is None
+    assert not list(no_writable_place.rglob("*.nb?"))
+    assert numba.config.CACHE_DIR == ""
+
+
+def test_a_user_without_a_home_has_a_private_directory(no_writable_place, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    kept = jit.cache_directory(Path(__file__).parent)
+    assert kept is not None
+    assert kept.parent == no_writable_place / f"lakegc-numba-{os.getuid()}"
+
+
+def test_no_place_is_made_after_the_first_that_can_be_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    folder = tmp_path / "package"
+    folder.mkdir()
+    kept = jit.cache_directory(folder)
+    assert kept is not None
+    assert kept.parent == folder / "__pycache__"
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_the_directory_that_numba_was_given_is_taken_before_all_others(monkeypatch, tmp_path):
