@@ -22,11 +22,8 @@ from spark_core.run import Run
 
 # Earlier runs whose staged entries are looked through.
 _EARLIER = 14
-_SIGNED = (
-    "a client wrote it at an address that lakeFS had given out, and lakeFS keeps no record of what "
-    "became of it"
-)
-_DROPPED = "lakeFS keeps no record of what became of it"
+_NO_RECORD = "lakeFS keeps no record of what became of it"
+_SIGNED = "a client wrote it at an address that lakeFS had given out, and "
 
 
 def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
@@ -163,7 +160,7 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
             )
         left = [address for address in left if address not in told]
     for address in left:
-        told[address] = f"{NEVER_COMMITTED}: {_SIGNED if ',' in address else _DROPPED}"
+        told[address] = f"{NEVER_COMMITTED}: {_SIGNED if ',' in address else ''}{_NO_RECORD}"
     return told
 
 
