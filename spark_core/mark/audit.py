@@ -172,7 +172,7 @@ def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int
     known = [np.empty(0, np.int64)]
     try:
         last = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, before)
-        for part in (*last.manifest.parts, *last.manifest.beside):
+        for part in last.manifest.parts:
             known += [
                 hashed(batch.column("address").cast(pa.string())).to_numpy()
                 for batch in _addresses(run.store, part)
