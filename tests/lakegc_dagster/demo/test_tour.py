@@ -124,7 +124,7 @@ def test_it_shows_what_goes_and_what_stays_and_why_before_it_deletes(finished):
     words = " ".join(going.split())
     assert "replaced or removed on dev 8 days ago, and dev keeps 7 days" in words
     assert "which no branch leads to; such commits are kept 14 days" in words
-    assert "in no commit, and not staged: it was dropped" in words
+    assert "in no commit, and not staged: lakeFS keeps no record of" in words
     assert "in a retained commit (tag v1.0)" in staying
     assert "identical content uploaded again" in staying
     planned, told, as_told = re.search(
