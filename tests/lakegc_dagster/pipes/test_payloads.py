@@ -1,5 +1,6 @@
 """The parameters are what the Pipes clients and the services' own models take."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import boto3
 import dagster as dg
 import pytest
+import responses
 from botocore.stub import Stubber
 from botocore.validate import validate_parameters
 from dagster._core.workspace.autodiscovery import loadable_targets_from_python_file
@@ -19,10 +21,19 @@ from dagster_aws.pipes import (
     PipesS3ContextInjector,
     PipesS3MessageReader,
 )
+from dagster_databricks import PipesDatabricksClient
+from dagster_databricks.pipes import PipesDbfsMessageReader
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.jobs import SubmitTask
 
 from lakegc_dagster.pipes.launched import STEP
 from lakegc_dagster.pipes.launchers import ENTRY
-from lakegc_dagster.pipes.payloads import emr_containers_job_run, emr_job_flow, glue_job_run
+from lakegc_dagster.pipes.payloads import (
+    databricks_task,
+    emr_containers_job_run,
+    emr_job_flow,
+    glue_job_run,
+)
 from tests.lakegc_dagster.conftest import failure, new_key
 from tests.lakegc_dagster.pipes.test_launched import place, run, shown  # noqa: F401 - a fixture
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, moto_s3
@@ -42,6 +53,9 @@ JOB = {
     "executionRoleArn": "arn:aws:iam::123456789012:role/lakegc",
     "releaseLabel": "emr-7.13.0-latest",
 }
+NEW = {"new_cluster": {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}}
+EXISTING = {"existing_cluster_id": "1-2-abc"}
+WORKSPACE = "https://my-workspace.cloud.databricks.com"
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +118,12 @@ def started(client, **parameters):
         ended = client.run(context=context, extras={"lakegc": {}}, **parameters)
         return ended.get_materialize_result()
 
-    assert dg.materialize([launched]).success
+    with pytest.MonkeyPatch.context() as patch:
+        # The seconds in which Dagster waits for messages of something that has ended.
+        patch.setattr("dagster._core.pipes.utils.WAIT_FOR_LOGS_AFTER_EXECUTION_INTERVAL", 0)
+        assert dg.materialize([launched]).success
 
 
-@pytest.mark.slow
 def test_a_job_flow_is_what_emr_and_its_client_take(aws):
     emr = boto3.client("emr")
     asked = emr_job_flow(FLOW, "s3://bucket/entry.py", ["--deploy-mode", "cluster"])
@@ -128,7 +144,6 @@ def test_a_job_flow_is_what_emr_and_its_client_take(aws):
     assert "DAGSTER_PIPES_CONTEXT" in str(asked["Configurations"])
 
 
-@pytest.mark.slow
 def test_a_job_run_is_what_emr_on_kubernetes_and_its_client_take(aws):
     containers = boto3.client("emr-containers")
     options = ["--conf", "spark.executor.cores=2"]
@@ -145,6 +160,42 @@ def test_a_job_run_is_what_emr_on_kubernetes_and_its_client_take(aws):
     assert driver["entryPointArguments"] == ["--messages=s3"]
     assert driver["sparkSubmitParameters"] == "--conf spark.executor.cores=2"
     assert "DAGSTER_PIPES_CONTEXT" in str(asked["configurationOverrides"])
+
+
+@pytest.fixture
+def databricks():
+    """A workspace that takes every task and says that it ended well; what was asked of it."""
+    done = {"state": {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS"}}
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as service:
+        service.post(re.compile(rf"{WORKSPACE}/api/2.\d/dbfs/"), json={})
+        service.get(re.compile(rf"{WORKSPACE}/api/2.\d/dbfs/"), status=404, json={})
+        service.post(re.compile(rf"{WORKSPACE}/api/2.\d/jobs/runs/submit"), json={"run_id": 1})
+        service.get(re.compile(rf"{WORKSPACE}/api/2.\d/jobs/runs/get"), json={"run_id": 1, **done})
+        yield service
+
+
+@pytest.mark.parametrize("compute", [NEW, EXISTING])
+def test_a_task_is_what_databricks_and_its_client_take(databricks, compute):
+    asked = databricks_task("dbfs:/lakegc/entry.py", compute, [{"pypi": {"package": "lakegc"}}])
+    # A word that the SDK does not know would be lost on the way.
+    assert SubmitTask.from_dict(asked).as_dict() == asked
+    workspace = WorkspaceClient(host=WORKSPACE, token="token")
+    reader = PipesDbfsMessageReader(client=workspace, interval=0.1)
+    client = PipesDatabricksClient(workspace, message_reader=reader, poll_interval_seconds=0.1)
+    started(client, task=SubmitTask.from_dict(asked))
+    (sent,) = [
+        json.loads(call.request.body)
+        for call in databricks.calls
+        if call.request.url.endswith("/jobs/runs/submit")
+    ]
+    (task,) = sent["tasks"]
+    parameters = task["spark_python_task"]["parameters"]
+    assert parameters[:2] == ["--context=dbfs", "--messages=dbfs"]
+    # Where the client leaves what the entry begins with.
+    if compute is NEW:
+        assert "DAGSTER_PIPES_CONTEXT" in task["new_cluster"]["spark_env_vars"]
+    else:
+        assert "--dagster-pipes-context" in parameters
 
 
 def test_the_page_shows_definitions_with_a_launcher_that_load(aws, tmp_path, monkeypatch):
