@@ -81,5 +81,5 @@ def test_git_says_what_differs_from_a_branch(tree):
 def test_every_import_of_this_project_leads_to_a_file():
     graph = Imports(ROOT)
     reached = graph.reached_from("tests/roundtrip/test_inventory.py")
-    assert {"spark_core/mark/slices.py", "spark_core/storage/inventory/iceberg.py"} <= reached
+    assert {"spark_core/mark/listing.py", "spark_core/storage/inventory/iceberg.py"} <= reached
     assert "lakegc_dagster/notices/sending.py" not in reached

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_core.mark.committed import committed_addresses as committed_addresses
 from spark_core.mark.expired import expired_addresses as expired_addresses
-from spark_core.mark.slices import namespace_slices as namespace_slices
+from spark_core.mark.listing import namespace_slices as namespace_slices
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec

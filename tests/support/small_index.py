@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_core import __version__, lakegc_keys
 from spark_core.index.saved import Saved
-from spark_core.mark.slices import namespace_slices
+from spark_core.mark.listing import namespace_slices
 from spark_core.records.figures import ListedFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable

@@ -76,7 +76,7 @@ def refusing(monkeypatch, found="the namespace is shared"):
     def refuse(*_args, **_more):
         raise RepositoryStateError(found, "Look at it.")
 
-    monkeypatch.setattr("spark_core.mark.slices.preflight", refuse)
+    monkeypatch.setattr("spark_core.mark.listing.preflight", refuse)
 
 
 @pytest.mark.slow

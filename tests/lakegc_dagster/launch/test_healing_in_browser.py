@@ -67,7 +67,7 @@ def test_the_graph_of_thirty_repositories_shows_the_one_that_failed_until_it_suc
             documents_history(sandbox, COLLECTED, now=now)
             request.getfixturevalue("spark")
             with monkeypatch.context() as patched:
-                patched.setattr("spark_core.mark.slices.preflight", refuse)
+                patched.setattr("spark_core.mark.listing.preflight", refuse)
                 assert not run(settings, failed)
             wait_for(pages)
             page = browser.new_page(viewport={"width": 2400, "height": 1000})

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_core.addresses.candidates import Limits
 from spark_core.index.choosing import MOST_OPEN, Clean, Index, choose, tells_time
-from spark_core.index.slices import Taken, take
+from spark_core.index.taken_slices import Taken, take
 from spark_core.mark import inventory
 from spark_core.mark.listed_rows import OPEN, judged, measure
 from spark_core.mark.listed_slices import DATA, ListingTargets, name_of_slice, write_slices

@@ -11,8 +11,8 @@ from spark_core import lakegc_keys
 from spark_core.errors import IncompleteReadError
 from spark_core.index import deletions
 from spark_core.index.choosing import slice_seconds
-from spark_core.mark import listed_slices, slices
-from spark_core.mark.slices import namespace_slices
+from spark_core.mark import listed_slices, listing
+from spark_core.mark.listing import namespace_slices
 from spark_core.records import tables, writing
 from spark_core.records.figures import ListedFigures
 from spark_core.records.writing import Draft, Written
@@ -147,7 +147,7 @@ def test_a_slice_with_a_name_that_is_never_collected_stays_open(place: HidingPla
 def test_more_open_slices_than_are_named_leave_no_slices(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "MOST_OPEN", 0)
+    monkeypatch.setattr(listing, "MOST_OPEN", 0)
     place.date(place.upload(50, "old", b"old"), 3.5)
     _, figures = listed(place.run(3, **OPTIONS))
     assert (figures.open_slices, figures.closed_before) == (None, None)
