@@ -10,7 +10,12 @@ from spark_core import lakegc_keys
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.explain.explanation import Explanation, Reason, instant_in_words
 from spark_core.explain.held import held_now, held_since_the_mark
-from spark_core.explain.outcomes import Outcome, outcomes_of, whether_a_sweep_takes_it
+from spark_core.explain.outcomes import (
+    Outcome,
+    outcomes_of,
+    swept_runs,
+    whether_a_sweep_takes_it,
+)
 from spark_core.explain.stored_rows import rows_of
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import rule_in_words
@@ -165,8 +170,8 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
 
 
 def not_listed(run: Run, address: str) -> Explanation:
-    """Look for an object in the deletion reports of all runs, newest first."""
-    for key in tables.runs(run.store, tables.DELETION_REPORT.folder):
+    """Look for an object in what the sweeps of all runs wrote down, newest first."""
+    for key in swept_runs(run):
         other = replace(run, key=key)
         try:
             outcome = outcomes_of(other, [address]).get(address)

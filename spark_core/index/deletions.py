@@ -5,7 +5,8 @@ A report that left objects is not the end: another process may have gone on, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -23,7 +24,7 @@ from spark_core.model import RunKey
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
-from spark_core.records.journal import Journal
+from spark_core.records.journal import Journal, JournalPart
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark import placement
@@ -95,16 +96,14 @@ def unanswered_since(run: Run, saved: Saved) -> str:
         LakegcError: If it cannot be told.
     """
     for key, listed in _swept_since(run, saved):
-        report = _report(run, key)
-        if report is not None and not _may_go_on(report):
-            continue
+        journal, parts = beside_the_report(run, key)
         intended = {
             address
-            for addresses, _, at in _journaled(run, key, "intent")
+            for addresses, _, at in _read(journal, parts, "intent")
             for address, when in zip(addresses.to_pylist(), at.to_pylist(), strict=True)
             if listed is None or when >= listed
         }
-        for addresses, _, _ in _journaled(run, key, "outcome") if intended else ():
+        for addresses, _, _ in _read(journal, parts, "outcome") if intended else ():
             intended.difference_update(addresses.to_pylist())
         if intended:
             return (
@@ -112,6 +111,25 @@ def unanswered_since(run: Run, saved: Saved) -> str:
                 f"{counted(len(intended), 'object')} is not known"
             )
     return ""
+
+
+def beside_the_report(run: Run, key: RunKey) -> tuple[Journal, Sequence[JournalPart]]:
+    """Return the journal of a run's sweeps, and its parts if no report tells all that they tell.
+
+    Raises:
+        LakegcError: If the report or the journal cannot be read.
+    """
+    journal = Journal(run.store, str(key), "")
+    report = _report(run, key)
+    if report is None or _may_go_on(report):
+        if journal.folder not in run.documents:
+            run.documents[journal.folder] = journal.parts()
+        if parts := run.documents[journal.folder]:
+            # Without parts nothing was deleted, without the table nothing was let go.
+            with suppress(ChainError):
+                expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
+                return replace(journal, plan=expired.sha256), parts
+    return journal, ()
 
 
 def _swept_since(run: Run, saved: Saved) -> Iterator[tuple[RunKey, datetime | None]]:
@@ -141,9 +159,8 @@ def _outcomes(
     """Yield the addresses, the outcomes, and when they came about."""
     columns = ["address", "outcome", "deleted_at"]
     wanted = pa.schema([schemas.DELETION_REPORT.field(name) for name in columns])
+    yield from _read(*beside_the_report(run, key), "outcome")
     report = _report(run, key)
-    if report is None or _may_go_on(report):
-        yield from _journaled(run, key, "outcome")
     if report is None or (since is not None and report.manifest.reading_ended < since):
         return
     for part in report.manifest.parts:
@@ -169,18 +186,10 @@ def _may_go_on(report: StoredTable) -> bool:
     return figures.left_objects > 0 or figures.planned_objects != report.manifest.rows
 
 
-def _journaled(run: Run, key: RunKey, kind: str) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
-    journal = Journal(run.store, str(key), "")
-    if journal.folder not in run.documents:
-        run.documents[journal.folder] = journal.parts()
-    parts = [part for part in run.documents[journal.folder] if part.kind == kind]
-    if not parts:
-        return  # nothing was deleted
-    try:
-        expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
-    except ChainError:
-        return  # nothing was let go
-    journal = replace(journal, plan=expired.sha256)
+def _read(
+    journal: Journal, parts: Sequence[JournalPart], kind: str
+) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
     for part in parts:
-        batch = journal.read(part)
-        yield tuple(batch.column(name) for name in ("address", "outcome", "at"))
+        if part.kind == kind:
+            batch = journal.read(part)
+            yield tuple(batch.column(name) for name in ("address", "outcome", "at"))
