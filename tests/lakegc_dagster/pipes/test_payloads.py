@@ -2,8 +2,10 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
+from inspect import signature
 from itertools import chain
 from pathlib import Path
 
@@ -38,7 +40,13 @@ from tests.lakegc_dagster.conftest import failure, new_key
 from tests.lakegc_dagster.pipes.test_launched import place, run, shown  # noqa: F401 - a fixture
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, moto_s3
 
-PAGE = Path(__file__).parents[3] / "docs" / "dagster.md"
+DOCS = Path(__file__).parents[3] / "docs"
+# What each client asks of its service.
+SERVICES = {
+    PipesEMRClient: ("emr", "RunJobFlow"),
+    PipesEMRContainersClient: ("emr-containers", "StartJobRun"),
+    PipesGlueClient: ("glue", "StartJobRun"),
+}
 FLOW = {
     "Name": "collector",
     "ReleaseLabel": "emr-7.13.0",
@@ -198,14 +206,48 @@ def test_a_task_is_what_databricks_and_its_client_take(databricks, compute):
         assert "--dagster-pipes-context" in parameters
 
 
-def test_the_page_shows_definitions_with_a_launcher_that_load(aws, tmp_path, monkeypatch):
-    (block,) = re.findall(r"```python\n(# on_glue\.py\n.*?)```", PAGE.read_text(), re.DOTALL)
-    (tmp_path / "on_glue.py").write_text(block)
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("dagster.md", "on_glue"),
+        ("platforms/databricks.md", "on_databricks"),
+        ("platforms/emr.md", "on_emr"),
+        ("platforms/emr.md", "on_emr_containers"),
+    ],
+)
+def test_a_page_shows_definitions_with_a_launcher_that_load(aws, tmp_path, monkeypatch, page, name):
+    found = rf"```python\n(# {name}\.py\n.*?)```"
+    (block,) = re.findall(found, (DOCS / page).read_text(), re.DOTALL)
+    file = tmp_path / f"{name}.py"
+    file.write_text(block)
     (tmp_path / "lakegc.toml").write_text(
         '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n'
     )
     monkeypatch.chdir(tmp_path)
-    (target,) = loadable_targets_from_python_file(str(tmp_path / "on_glue.py"))
+    monkeypatch.setenv("DATABRICKS_HOST", WORKSPACE)
+    monkeypatch.setenv("DATABRICKS_TOKEN", "token")
+    (target,) = loadable_targets_from_python_file(str(file))
     dg.Definitions.validate_loadable(target.target_definition)
     job = target.target_definition.resolve_job_def("mark")
     assert set(job.graph.node_dict) == {STEP}
+    assert handed_on(file, name, monkeypatch)
+
+
+def handed_on(file, name, monkeypatch):
+    """Let the launcher of a file hand its parameters to its client, and look at them there."""
+    module = runpy.run_path(str(file))
+    given = {}
+    client = type(module["client"])
+    run_of_client = client.run
+    monkeypatch.setattr(client, "run", lambda _client, **words: given.update(words) or "ended")
+    assert module[name]("the context", {"lakegc": {}}) == "ended"
+    assert given.pop("context") == "the context"
+    assert given.pop("extras") == {"lakegc": {}}
+    ((word, asked),) = given.items()
+    assert word in signature(run_of_client).parameters
+    if client is PipesDatabricksClient:
+        return isinstance(asked, SubmitTask)
+    service, operation = SERVICES[client]
+    model = boto3.client(service).meta.service_model.operation_model(operation)
+    tokens = dict.fromkeys(model.idempotent_members, "made by boto3")
+    return validate_parameters({**tokens, **asked}, model.input_shape) is None
