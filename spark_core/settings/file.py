@@ -25,11 +25,6 @@ _SECRET = re.compile(
 )
 _POINTER = re.compile(r"_(env|file|command)$")
 
-# Settings that there were once, and what to do about them.
-_FORMER = {
-    "max_base_age_days": "what a mark takes from the index does not age. Leave the line out.",
-}
-
 
 @dataclass(frozen=True)
 class SettingsSource:
@@ -145,8 +140,6 @@ def describe(error: ErrorDetails, source: SettingsSource, model: type[BaseModel]
             "(lower-case letters, digits and dashes, 3 to 63 of them), nor a pattern with * and ?."
         )
     where = f"{source.place(loc)}: {_title(loc)}"
-    if kind == "extra_forbidden" and loc[-1] in _FORMER:
-        return f"{where} is not a setting any more: {_FORMER[str(loc[-1])]}"
     if kind == "extra_forbidden":
         names = list(_fields(model, loc[:-1]))
         close = difflib.get_close_matches(str(loc[-1]), names, n=1)

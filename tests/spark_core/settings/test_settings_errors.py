@@ -38,13 +38,6 @@ def test_an_unknown_key_like_no_other_gets_the_list_of_what_is_known(refusal):
     )
 
 
-def test_a_setting_that_there_was_once_is_named_with_what_to_do(refusal):
-    assert refusal(f"{SERVER}[defaults]\nmax_base_age_days = 30") == (
-        "FILE, line 4: [defaults] max_base_age_days is not a setting any more: what a mark takes "
-        "from the index does not age. Leave the line out."
-    )
-
-
 def test_an_unknown_table_is_named(refusal):
     assert "FILE, line 3: sever is not a setting; did you mean server?" in refusal(
         f"{SERVER}[sever]\nx = 1"
