@@ -32,12 +32,11 @@ from spark_core.storage.s3.clients import (
 )
 from spark_core.storage.s3.copies import Bucket, description_of
 from spark_core.storage.s3.credentials import carried
-from spark_core.storage.s3.deletion import answers_by_name
+from spark_core.storage.s3.deletion import send_bulk
 from spark_core.storage.s3.errors import (
     CLIENT_ERRORS,
     explain,
     failure_of,
-    is_passing,
 )
 from spark_core.storage.s3.listing_pages import checksum_of, page_batch, page_prefixes
 from spark_core.storage.s3.probe import probe_delete
@@ -256,29 +255,12 @@ class Requests(RemoteStore[S3Clients]):
         keys: Sequence[str],
         pace: Pace,  # noqa: ARG002 - one request
     ) -> dict[str, KeyAnswer]:
-        """Send one request, once.
-
-        S3 confirms a missing key like a deleted one, so `already_gone` comes only from stores that
-        report it. On a versioned bucket a deletion is a marker.
-        """
+        """Send one request, once; none after an answer for keys that it did not name."""
         if self._distrust:
             return dict.fromkeys(keys, KeyAnswer("refused", self._distrust))
         names = {self._before + key: key for key in keys}
         self.requests["delete"] += 1
-        try:
-            answer = self._clients.deleting.delete_objects(
-                Bucket=self.namespace.bucket,
-                Delete={"Objects": [{"Key": name} for name in names], "Quiet": False},
-            )
-        except CLIENT_ERRORS as error:
-            failure = failure_of(error)
-            return dict.fromkeys(
-                keys,
-                KeyAnswer("refused", str(failure))
-                if failure.refuses
-                else KeyAnswer("failed", str(failure), passing=is_passing(error, failure)),
-            )
-        outcome_of = answers_by_name([*names], answer)
+        outcome_of = send_bulk(self._clients.deleting, self.namespace.bucket, [*names])
         stranger = next((name for name in outcome_of if name not in names), None)
         if stranger is not None:
             self._distrust = (
