@@ -35,7 +35,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.graveler import Entry, read_range
 from spark_core.records import writing
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.ranges import RANGES
+from spark_core.references.shared_ranges import RANGES
 from spark_core.references.table_reader import TableReader
 from spark_core.storage import ObjectStore, WrittenFile, parquet
 

@@ -7,11 +7,11 @@ converts bytes to Arrow and back; it touches no store.
 """
 
 from spark_core.graveler.commits import CommitRecord as CommitRecord
-from spark_core.graveler.entries import Entry as Entry
-from spark_core.graveler.entries import Timestamp as Timestamp
-from spark_core.graveler.entries import decode_entry as decode_entry
-from spark_core.graveler.entries import encode_entry as encode_entry
-from spark_core.graveler.entries import entry_identity as entry_identity
+from spark_core.graveler.encoded_entries import Entry as Entry
+from spark_core.graveler.encoded_entries import Timestamp as Timestamp
+from spark_core.graveler.encoded_entries import decode_entry as decode_entry
+from spark_core.graveler.encoded_entries import encode_entry as encode_entry
+from spark_core.graveler.encoded_entries import entry_identity as entry_identity
 from spark_core.graveler.identity import commit_id as commit_id
 from spark_core.graveler.identity import table_id as table_id
 from spark_core.graveler.metaranges import END_BYTES as END_BYTES

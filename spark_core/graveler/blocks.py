@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
-from spark_core.graveler.loops import block_entries, buffers, statuses, stored_blocks
+from spark_core.graveler.loops import block_records, buffers, statuses, stored_blocks
 from spark_core.graveler.loops.stored_blocks import PLAIN, SNAPPY
 from spark_core.graveler.table_format import MAY_MATTER, TRAILER_SIZE
 
@@ -71,7 +71,7 @@ class Blocks:
         """
         shared, keys, values = np.empty(most, np.int64), Pieces.room(most), Pieces.room(most)
         arrays = (keys.starts, keys.lengths, values.starts, values.lengths)
-        status, position, found = block_entries.scan_records(
+        status, position, found = block_records.scan_records(
             self.buffer, self.starts, trailer, shared, *arrays
         )
         if status != statuses.OK:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_core.graveler.entries import Timestamp
+from spark_core.graveler.encoded_entries import Timestamp
 from spark_core.graveler.identity import commit_id
 from spark_core.graveler.wire import (
     BYTES,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spark_core.errors import CorruptTableError
 from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks, Longs, Pieces
 from spark_core.graveler.identity import tagged_map
-from spark_core.graveler.loops import block_entries, buffers, hashes, statuses
+from spark_core.graveler.loops import block_records, buffers, hashes, statuses
 from spark_core.graveler.loops.values import split_values
 from spark_core.graveler.sstable import Table, open_table
 
@@ -194,7 +194,7 @@ def _plural(entity: str | None) -> str:
 def _rebuild_keys(blocks: Blocks, shared: Longs, keys: Pieces) -> pa.BinaryArray:
     offsets = _offsets(keys.lengths, blocks.name)
     rebuilt = np.empty(int(offsets[-1]), np.uint8)
-    status, position = block_entries.rebuild_keys(
+    status, position = block_records.rebuild_keys(
         blocks.buffer, shared, keys.starts, keys.lengths, offsets, rebuilt
     )
     if status != statuses.OK:

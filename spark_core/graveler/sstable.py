@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler.blocks import Blocks, Handles, load_blocks
-from spark_core.graveler.loops import block_entries, statuses
+from spark_core.graveler.loops import block_records, statuses
 from spark_core.graveler.table_format import (
     CHECKSUM_CRC32C,
     FOOTER_SIZE,
@@ -245,7 +245,7 @@ def _read_index(data: bytes, index: Blocks, named_at: int) -> Handles:
     capacity = index.buffer.size // _SMALLEST_INDEX_ENTRY + 1
     offsets, lengths = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     limit = len(data) - FOOTER_SIZE
-    status, position, found = block_entries.scan_handles(
+    status, position, found = block_records.scan_handles(
         index.buffer, index.starts, limit - TRAILER_SIZE, offsets, lengths
     )
     if status == statuses.HANDLE_OUTSIDE:

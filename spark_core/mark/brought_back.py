@@ -29,7 +29,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.references.commits import tables_prefix
 from spark_core.references.metaranges import Metarange, distinct_ranges, work_of_metaranges
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.ranges import tasks_of, work_of_ranges
+from spark_core.references.shared_ranges import tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks

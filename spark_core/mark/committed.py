@@ -27,7 +27,7 @@ from spark_core.records.writing import Draft
 from spark_core.references import expired_entries
 from spark_core.references.commits import tables_prefix
 from spark_core.references.metaranges import Metarange, read_metaranges
-from spark_core.references.ranges import in_order, merged
+from spark_core.references.shared_ranges import in_order, merged
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 

@@ -20,7 +20,7 @@ from spark_core.records import tables, writing
 from spark_core.records.writing import Receipt, Target, Written
 from spark_core.references import expired_entries
 from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
-from spark_core.references.ranges import tasks_of, work_of_ranges
+from spark_core.references.shared_ranges import tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark import placement

@@ -27,7 +27,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references.metaranges import Metarange
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import RANGES
+from spark_core.references.shared_ranges import RANGES
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 

@@ -39,7 +39,7 @@ from spark_core.references.head_entries import (
 )
 from spark_core.references.known_ranges import HEAD, TakenRanges, rows_of, rows_with
 from spark_core.references.only_in_index import that_may_clear, with_content
-from spark_core.references.ranges import RANGES
+from spark_core.references.shared_ranges import RANGES
 from spark_core.references.stated import are_checksums_stated, stated, stated_by_the_store
 from spark_core.references.table_reader import TableReader
 from spark_core.references.unlisted import unlisted_hashes

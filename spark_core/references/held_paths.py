@@ -31,7 +31,7 @@ from spark_core.references import expired_entries, rows_aside
 from spark_core.references.commits import ReadCommits, tables_prefix
 from spark_core.references.metaranges import work_of_metaranges
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import RANGES, tasks_of, work_of_ranges
+from spark_core.references.shared_ranges import RANGES, tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource

@@ -29,7 +29,7 @@ from spark_core.references.choosing_entries import Chooses, with_hashes
 from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import SAID
 from spark_core.references.range_entries import read_entries, read_ranges
-from spark_core.references.ranges import RANGES, tasks_of, work_of_ranges
+from spark_core.references.shared_ranges import RANGES, tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, Source, numbers_of

@@ -15,7 +15,13 @@ from spark_core.errors import LakegcError
 from spark_core.index.known import tree
 from spark_core.records import writing
 from spark_core.records.writing import Receipt, Target
-from spark_core.references.ranges import ENTRIES_OF_A_TASK, RANGES, ROWS_HELD, in_order, merged
+from spark_core.references.shared_ranges import (
+    ENTRIES_OF_A_TASK,
+    RANGES,
+    ROWS_HELD,
+    in_order,
+    merged,
+)
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark import placement

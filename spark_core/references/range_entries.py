@@ -19,7 +19,7 @@ from spark_core.errors import LakegcError
 from spark_core.index.entries import Kept
 from spark_core.references import expired_entries
 from spark_core.references.kept_objects import alive_hashes
-from spark_core.references.ranges import RANGES, ROWS_HELD
+from spark_core.references.shared_ranges import RANGES, ROWS_HELD
 from spark_core.references.table_reader import TableReader
 from spark_core.spark.tasks import counting, interleaved
 

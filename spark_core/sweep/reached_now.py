@@ -23,7 +23,7 @@ from spark_core.references import held_paths, rows_aside
 from spark_core.references.held_paths import HeldPaths
 from spark_core.references.metaranges import Metarange, distinct_ranges
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.ranges import tasks_of
+from spark_core.references.shared_ranges import tasks_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource

@@ -6,7 +6,7 @@ import pytest
 
 from lakegc_dagster.sandbox import history
 from lakegc_dagster.sandbox.populate import populate
-from spark_core.references import ranges
+from spark_core.references import shared_ranges
 from spark_core.spark import placement
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -41,7 +41,7 @@ def test_ranges_are_dealt_out_to_executors_and_not_to_the_driver(
     sandbox, spark, monkeypatch, always
 ):
     populate(sandbox, "repo", now=NOW, objects=60, commits=6, branches=3, garbage=2, staged=1)
-    monkeypatch.setattr(ranges, "_RANGES_OF_A_TASK", 2)
+    monkeypatch.setattr(shared_ranges, "_RANGES_OF_A_TASK", 2)
     placement.choose_executors(always)
     marked = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW))
     assert (len(marked.tables.committed.manifest.parts) > 1) == always

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from lakegc_dagster.sandbox.tables import write_refs_dump
 from spark_core.graveler import CommitRecord, read_metarange, read_range
-from spark_core.graveler.entries import Timestamp
+from spark_core.graveler.encoded_entries import Timestamp
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import Branch, RunKey, Tag
 from spark_core.run import Environment, Run, RunOptions, open_run

@@ -14,7 +14,7 @@ from lakegc_dagster.sandbox.tables.range_ends import (
     ends_range,
 )
 from lakegc_dagster.sandbox.tables.table_builder import TableBuilder, TableFile
-from spark_core.graveler.entries import Entry, encode_value, entry_value
+from spark_core.graveler.encoded_entries import Entry, encode_value, entry_value
 from spark_core.graveler.records import METARANGES, RANGES
 from spark_core.graveler.wire import bytes_field, varint_field
 

@@ -21,7 +21,7 @@ from spark_core.graveler.commits import (
     encode_commit,
     encode_pointer,
 )
-from spark_core.graveler.entries import encode_value
+from spark_core.graveler.encoded_entries import encode_value
 from spark_core.model import Branch, Tag
 
 

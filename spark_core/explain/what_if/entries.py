@@ -15,7 +15,7 @@ from spark_core.holds import Holds
 from spark_core.mark.group_sums import AT_THE_TOP
 from spark_core.references.metaranges import work_of_metaranges
 from spark_core.references.range_entries import read_whole, resolved
-from spark_core.references.ranges import tasks_of
+from spark_core.references.shared_ranges import tasks_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import Source

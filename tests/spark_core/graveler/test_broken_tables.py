@@ -33,7 +33,7 @@ from spark_core.graveler.commits import (
     encode_commit,
     encode_pointer,
 )
-from spark_core.graveler.entries import encode_entry, encode_value
+from spark_core.graveler.encoded_entries import encode_entry, encode_value
 from spark_core.graveler.loops import buffers, stored_blocks
 from spark_core.graveler.wire import ReadFile, bytes_field, message_field, uvarint, varint_field
 from spark_core.model import Branch, Tag

@@ -29,7 +29,7 @@ from spark_core.graveler import (
     read_refs,
     table_id,
 )
-from spark_core.graveler.entries import encode_entry, encode_value
+from spark_core.graveler.encoded_entries import encode_entry, encode_value
 from spark_core.model import Branch, Tag
 from tests.support import golden
 

@@ -30,7 +30,7 @@ from spark_core.graveler import (
     read_refs,
     table_id,
 )
-from spark_core.graveler.entries import encode_entry
+from spark_core.graveler.encoded_entries import encode_entry
 from spark_core.graveler.loops import buffers, statuses
 from spark_core.graveler.loops.values import read_length
 from spark_core.graveler.wire import ReadFile, read_uvarint, svarint, uvarint

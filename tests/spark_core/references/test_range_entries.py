@@ -17,7 +17,7 @@ from spark_core.errors import CorruptTableError
 from spark_core.index.entries import Kept
 from spark_core.references import range_entries
 from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
-from spark_core.references.ranges import RANGES
+from spark_core.references.shared_ranges import RANGES
 
 OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
 RELATIVE, FULL = 1, 2

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from spark_core.references.ranges import work_of_ranges
+from spark_core.references.shared_ranges import work_of_ranges
 from spark_core.spark import placement
 
 

@@ -1,4 +1,4 @@
-"""Read the entries of decompressed blocks: handles of an index, records, and their whole keys.
+"""Read the records of decompressed blocks: handles of an index, records of data, their whole keys.
 
 References:
     pebble `sstable/block.go` (block layout), Go `encoding/binary` (varints).
@@ -26,8 +26,8 @@ from spark_core.jit import compiled
 
 
 @compiled
-def entries_end(buffer: Bytes, begin: int, end: int) -> int:
-    """Return where a block's entries end and its restarts begin, or the negated status."""
+def records_end(buffer: Bytes, begin: int, end: int) -> int:
+    """Return where a block's records end and its restarts begin, or the negated status."""
     if end - begin < 8:
         return -BAD_RESTARTS
     restarts = 0
@@ -39,15 +39,13 @@ def entries_end(buffer: Bytes, begin: int, end: int) -> int:
 
 
 @compiled
-def scan_entry(
-    buffer: Bytes, position: int, limit: int, previous: int
-) -> tuple[int, int, int, int]:
-    """Read the head of one block entry.
+def scan_head(buffer: Bytes, position: int, limit: int, previous: int) -> tuple[int, int, int, int]:
+    """Read the head of one record.
 
     Args:
         buffer: Decompressed blocks.
-        position: Where the entry begins.
-        limit: Where the entries of its block end.
+        position: Where the record begins.
+        limit: Where the records of its block end.
         previous: Length of the key before it in the block; 0 for the first.
 
     Returns:
@@ -83,7 +81,7 @@ def scan_handles(
         buffer: Decompressed index blocks, one after another.
         starts: Where each begins, and the end of the last.
         limit_of_blocks: Where the last block can end in the file, without its trailer.
-        offsets: Receives the offsets; must have room for one entry in 5 bytes.
+        offsets: Receives the offsets; must have room for one record in 5 bytes.
         lengths: Receives the lengths.
 
     Returns:
@@ -92,12 +90,12 @@ def scan_handles(
     found = 0
     for block in range(starts.size - 1):
         position = starts[block]
-        limit = entries_end(buffer, position, starts[block + 1])
+        limit = records_end(buffer, position, starts[block + 1])
         if limit < 0:
             return -limit, position, found
         previous = 0
         while position < limit:
-            shared, unshared, size, at = scan_entry(buffer, position, limit, previous)
+            shared, unshared, size, at = scan_head(buffer, position, limit, previous)
             if at < 0:
                 return -at, position, found
             previous = shared + unshared
@@ -148,12 +146,12 @@ def scan_records(
     found = 0
     for block in range(starts.size - 1):
         position = starts[block]
-        limit = entries_end(buffer, position, starts[block + 1])
+        limit = records_end(buffer, position, starts[block + 1])
         if limit < 0:
             return -limit, position, found
         previous = 0
         while position < limit:
-            common, unshared, size, at = scan_entry(buffer, position, limit, previous)
+            common, unshared, size, at = scan_head(buffer, position, limit, previous)
             if at < 0:
                 return -at, position, found
             if unshared < trailer:
