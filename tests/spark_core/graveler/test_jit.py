@@ -357,3 +357,31 @@ def test_after_warming_up_nothing_is_left_to_compile(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def either(first, second):
+    total = 0
+    for index in range(len(first)):
+        row = first if first[index] else second
+        total += row[index]
+    return total
+
+
+def llvm_of(loop, **options):
+    (code,) = numba.njit("int64(int64[::1], int64[::1])", **options)(loop).inspect_llvm().values()
+    return code
+
+
+def test_the_private_option_of_numba_still_spares_the_counting_of_references():
+    closed = (
+        f"numba {numba.__version__} has no option _nrt any more that spares counting: find another "
+        "way in spark_core/jit.py, and measure it by `make bench-decoder`"
+    )
+    assert {name for name in jit._OPTIONS if name.startswith("_")} == {"_nrt"}
+    counting = "NRT_decref"
+    assert counting in llvm_of(either), f"numba counts without {counting}: look for what it calls"
+    try:
+        spared = counting not in llvm_of(either, **jit._OPTIONS)
+    except (KeyError, TypeError):  # numba does not know the option
+        spared = False
+    assert spared, closed
