@@ -98,16 +98,20 @@ def _is_old(cutoff: datetime, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def measure_closed(
-    cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
+    closed_before: datetime, cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
 ) -> Mapping[str, int]:
     """Count so for the index, and name the slices that the next run lists again.
 
-    What a later run takes from the index is old, has no unsafe name and lies in no nested
-    repository. So it need not look at the addresses to count it.
+    An object that the store dates at or after the instant that closes its slice by name shows that
+    somebody wrote there all the same. What a later run takes from the index is older than that,
+    past the cutoff, has no unsafe name and lies in no nested repository. So it need not look at the
+    addresses to count it.
     """
     counted, keys = measure(cutoff, prefix, unsafe_names, batch), batch.column("address")
+    # A run that stands for an instant long ago has a cutoff before the other one.
     is_open = pc.or_(
-        pc.invert(_is_old(cutoff, batch)), pc.is_in(batch.column("standing"), value_set=_WAITING)
+        pc.invert(_is_old(min(closed_before, cutoff), batch)),
+        pc.is_in(batch.column("standing"), value_set=_WAITING),
     )
     if counted["unsafe_name_objects"]:
         is_open = pc.or_(is_open, pc.match_substring_regex(keys, unsafe_names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 
@@ -70,6 +70,8 @@ class ListingTargets:
         attempt, schema = writing.new_attempt(), schemas.NAMESPACE_SLICES
         limits = (run.cutoff, answers.table_prefix, run.store.unsafe_names)
         where = tables.folder(tables.NAMESPACE_SLICES, run.key)
+        closed = closed_before(run, began) if saves(run) else 0
+        measured = partial(measure_closed, datetime.fromtimestamp(closed, UTC), *limits)
         return cls(
             Target(run.store, where, attempt, schema, partial(measure, *limits)),
             Target(
@@ -77,11 +79,11 @@ class ListingTargets:
                 lakegc_keys.INDEX,
                 attempt,
                 schema,
-                partial(measure_closed, *limits),
+                measured,
                 name="slices",
                 holds=holds(chosen.saved if isinstance(chosen, Index) else None),
             ),
-            closed_before(run, began) if saves(run) else 0,
+            closed,
         )
 
     def removed_on_failure(self, write: Callable[[], list[Receipt]]) -> list[Receipt]:

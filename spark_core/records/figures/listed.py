@@ -134,8 +134,8 @@ class ListedFigures(PreflightFigures):
         why_full: Why a run that might be optimized is a clean one; None where nobody asked for one.
         blocked_by: Clean runs whose audit nobody has confirmed; None for none.
         open_slices: Slices that are old by their names and must be listed again all the same: an
-            object in them is too young, or has a name that is never collected. None if they are too
-            many to note.
+            object in them is as young as no slice that is closed, or has a name that is never
+            collected. None if they are too many to note.
         by_class: Bytes by storage class; None where the listing says no classes.
         closed_before: Slices whose names tell an earlier instant, in unix seconds, were written to
             the index; None if it gets no slices.

@@ -108,8 +108,8 @@ def test_a_run_that_saves_nothing_writes_nothing_into_the_index(place: HidingPla
 def test_a_slice_with_a_young_object_is_open_and_listed_again(place: HidingPlace) -> None:
     old, other = place.upload(50, "old", b"old"), place.upload(40, "other", b"other")
     # Written over behind lakeFS's back.
-    place.date(other, 3.5)
-    first = place.run(3, **OPTIONS)
+    place.date(other, 9.5)
+    first = place.run(9, **OPTIONS)
     table, figures = listed(first)
     assert figures.open_slices == (slice_of(other),)
     saved = leave_index(first, table)
@@ -133,6 +133,25 @@ def test_a_slice_with_a_young_object_is_open_and_listed_again(place: HidingPlace
     assert rows(third) == rows(again)
     assert figures.index is not None
     assert figures.index.objects == 2
+
+
+@pytest.mark.parametrize(
+    ("days", "is_open"),
+    [(2, True), (7.045, True), (7.0452, False)],
+    ids=["of two days", "as young as no closed slice", "older"],
+)
+def test_an_object_younger_than_closed_slices_keeps_its_slice_open(
+    place: HidingPlace, days: float, *, is_open: bool
+) -> None:
+    """A slice of nine days is closed by its name; by an hour and five minutes more than a week."""
+    old = place.upload(12, "old", b"old")
+    # Written over behind lakeFS's back, longer ago than the minimum age.
+    place.date(old, 3 + days)
+    table, figures = listed(place.run(3, **OPTIONS))
+    assert figures.closed_before is not None
+    assert slice_seconds(slice_of(old)) < figures.closed_before
+    assert rows(table)[old]["standing"] == "candidate"
+    assert figures.open_slices == ((slice_of(old),) if is_open else ())
 
 
 def test_a_slice_with_a_name_that_is_never_collected_stays_open(place: HidingPlace) -> None:
