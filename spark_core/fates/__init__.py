@@ -12,9 +12,10 @@ from enum import StrEnum
 class Fate(StrEnum):
     """What becomes of a listed object; the first that holds.
 
-    `TAKEN_BY_POLICY` comes first, though only for an object that neither a hold nor its name nor
-    its age keeps, and of which the policy itself judged every name to be due. What is not collected
-    anyway comes before what branches answer, since nobody need be asked about it.
+    `TAKEN_BY_POLICY` comes first, though only for an object of which the policy judged every name
+    to be due, and that no hold keeps, nor its name or age, nor a branch that answers from it or
+    could not be asked. What is not collected anyway comes before what branches answer, since nobody
+    need be asked about it.
 
     Example:
         >>> Fate("committed").sentence

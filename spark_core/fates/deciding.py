@@ -33,8 +33,6 @@ _BY_STANDING = {
 OF_STANDING = np.array([CODES[_BY_STANDING[name]] for name in rule.STANDINGS], np.int8)
 """Number of the fate by the place of a standing in `candidates.STANDINGS`."""
 
-_NO_POLICY_TAKES = [CODES[fate] for fate in (Fate.UNSAFE_NAME, Fate.YOUNG, Fate.UPLOADING)]
-
 
 @dataclass(frozen=True)
 class Known:
@@ -81,13 +79,15 @@ def fate(known: Known) -> Any:
         ['expired', 'young', 'staged']
     """
     alone = known.alone
-    never = np.isin(alone, _NO_POLICY_TAKES) | known.is_held | known.is_read | known.may_hide
+    stays_alone = alone != CODES[Fate.EXPIRED]
+    # No policy takes what name or age, people or branches keep.
+    never = stays_alone | known.is_held | known.is_read | known.may_hide
     holds = [
         (Fate.TAKEN_BY_POLICY, known.is_due & ~never),
         (Fate.COMMITTED, known.is_committed),
         (Fate.STAGED, known.is_staged),
         (Fate.HELD, known.is_held),
-        (None, alone != CODES[Fate.EXPIRED]),
+        (None, stays_alone),
         (Fate.LEFT_TO_OTHERS, known.is_left),
         (Fate.NOT_NAMED, known.is_unnamed),
         (Fate.READ_BY_BRANCH, known.is_read),
