@@ -21,8 +21,8 @@ from lakegc_dagster.notices.sensors import build_notify_sensors
 from lakegc_dagster.pipes.launched import STEP, build_launched
 from lakegc_dagster.pipes.launchers import Launcher, launcher_of
 from lakegc_dagster.resources import Wiring, build_resources
-from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.schedules.known_repositories import known_repositories
+from lakegc_dagster.schedules.nightly import build_schedules
 from lakegc_dagster.schedules.sensors import build_sensors
 from lakegc_dagster.schedules.start_run import build_start_run
 from spark_core.settings import Settings, load_settings, no_settings, settings_are_given

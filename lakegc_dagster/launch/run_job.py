@@ -21,7 +21,7 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.runs.job_names import JobName
 from lakegc_dagster.runs.run_config import ops_config
-from lakegc_dagster.schedules import WantedRun
+from lakegc_dagster.schedules.nightly import WantedRun
 from lakegc_dagster.terminal.account import who
 from spark_core.checks import CheckResult
 from spark_core.errors import LakegcError, SameWorkError

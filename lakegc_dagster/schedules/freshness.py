@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakegc_dagster.schedules import longest_pause
+from lakegc_dagster.schedules.ticks import longest_pause
 from spark_core.settings.sections import ScheduleSettings
 
 

@@ -9,8 +9,8 @@ import dagster as dg
 from lakegc_dagster.in_dagster.pool_limit import limit_pool
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import repositories_of, runs_of
-from lakegc_dagster.schedules import time_windows
 from lakegc_dagster.schedules.known_repositories import remember_repositories
+from lakegc_dagster.schedules.ticks import time_windows
 from spark_core.model import RunKey
 from spark_core.settings import Settings
 from spark_core.settings.collected_repositories import collected_repositories

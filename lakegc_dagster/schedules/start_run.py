@@ -18,7 +18,7 @@ from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.runs.job_names import REQUESTED_RUNS
 from lakegc_dagster.runs.run_config import ops_config
 from lakegc_dagster.runs.run_keys import new_run_key
-from lakegc_dagster.schedules import WantedRun
+from lakegc_dagster.schedules.nightly import WantedRun
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_STARTED, phase

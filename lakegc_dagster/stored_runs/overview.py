@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakegc_dagster.resources import Wiring, build_resources
-from lakegc_dagster.schedules import longest_pause
+from lakegc_dagster.schedules.ticks import longest_pause
 from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError
 from spark_core.model import RunKey

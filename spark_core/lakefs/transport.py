@@ -31,9 +31,10 @@ from spark_core.lakefs.calls import (
 )
 from spark_core.lakefs.external_login import log_in
 from spark_core.lakefs.failures import NeverAnsweredError, ServerAwayError, ServerErrors
-from spark_core.lakefs.logins import KeyPair, Login, SharedToken
+from spark_core.lakefs.logins import KeyPair, Login
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.proxies import proxy_of
+from spark_core.lakefs.shared_token import SharedToken
 
 if TYPE_CHECKING:
     # Imported at each call: executors import this package, and never call the server.

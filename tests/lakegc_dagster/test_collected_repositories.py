@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.schedules import nightly_runs
+from lakegc_dagster.schedules.nightly import nightly_runs
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
 from spark_core.settings import Settings, load_settings
@@ -100,7 +100,7 @@ def test_what_is_neither_a_name_nor_a_pattern_is_refused_with_its_line(tmp_path)
 
 def test_the_night_runs_what_the_patterns_match(monkeypatch):
     monkeypatch.setattr(
-        "lakegc_dagster.schedules.collected_repositories",
+        "lakegc_dagster.schedules.nightly.collected_repositories",
         lambda found: collected_repositories(found, Server("team-b", "team-a")),
     )
     named = {

@@ -20,8 +20,8 @@ import pytest
 
 from spark_core.errors import LakegcError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.lakefs.logins import SharedToken
 from spark_core.lakefs.permissions import Permissions
+from spark_core.lakefs.shared_token import SharedToken
 from spark_core.lakefs.tokens import Token, TokenInFile, TokenInVariable, TokenOfCommand
 from tests.spark_core.lakefs.conftest import FakeClock
 from tests.support.scripted_server import Asked, Reply, ScriptedServer

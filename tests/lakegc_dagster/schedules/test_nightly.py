@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.schedules import nightly_runs
+from lakegc_dagster.schedules.nightly import nightly_runs
 from spark_core.errors import SettingsError
 from spark_core.settings import Settings
 
