@@ -36,8 +36,8 @@ class Explanation:
         repository: Repository id.
         address: Relative address.
         run: The run whose tables say so.
-        state: `kept`, `may go`, `deleted`, `gone` if the store no longer has it and no report says
-            why, or `unknown` if no stored run saw the object.
+        state: `kept`, `may go`, `deleted`, `gone` if the store no longer has it and no sweep says
+            that it deleted it, or `unknown` if no stored run saw the object.
         sentence: The answer in one sentence.
         reasons: All reasons; commits beyond `NAMED` are one reason together.
         size_bytes: Size of the object; None if it is not known.

@@ -98,14 +98,18 @@ def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome:
     if row["outcome"] not in _GONE:
         text = f"the sweep of run {run.key} left it: {row['outcome']}, {row['error']}"
         return Outcome("kept", why, (Reason("sweep", text),))
+    is_deleted = row["outcome"] == "deleted"
     gone = (
-        f"run {run.key} found it gone already"
-        if row["deleted_at"] is None
-        else f"run {run.key} deleted it at {row['deleted_at']:%Y-%m-%d %H:%M:%S} UTC"
+        f"run {run.key} deleted it at {row['deleted_at']:%Y-%m-%d %H:%M:%S} UTC"
+        if is_deleted
+        else f"run {run.key} found it gone already"
     )
     if run.store.exists(row["address"]):
         text = f"{gone}, and it is in the store again: it was restored"
         return Outcome("kept", why, (Reason("sweep", text),))
+    if not is_deleted:
+        text = f"{gone}, so a restore of that run does not bring it back"
+        return Outcome("gone", why, (Reason("sweep", text),))
     proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
     texts = (gone, proof, _way_back(run))
     return Outcome("deleted", why, tuple(Reason("sweep", text) for text in texts))

@@ -218,7 +218,7 @@ class Written:
                     "error": error,
                     "reason": "in no commit, and not staged",
                     "attempts": 1,
-                    "deleted_at": None,
+                    "deleted_at": self.run.key.instant if outcome == "deleted" else None,
                 }
                 for address, (size, outcome, error) in outcomes.items()
             ],

@@ -59,3 +59,15 @@ def test_what_went_on_behind_a_report_that_left_objects_is_told_too(written):
     assert explain(written.run, A).state == "kept"
     journal_of(written).conclude("b.0.0.0.0", journal_entries("deleted", [A]))
     assert explain(written.run, A).state == "deleted"
+
+
+def test_what_a_sweep_found_gone_was_not_deleted_by_it_and_does_not_come_back_from_it(written):
+    written.sweep({A: (4, "already_gone", None)}, quarantine_days=30)
+    found = explain(written.run, A)
+    said = (
+        f"run {written.run.key} found it gone already, so a restore of that run does not bring it "
+        "back"
+    )
+    assert (found.state, found.reasons[-1].text) == ("gone", said)
+    assert found.sentence == f"gone: {said}; in no commit, they say"
+    assert "quarantine" not in str(found)
