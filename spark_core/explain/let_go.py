@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from spark_core import lakegc_keys
-from spark_core.errors import ChainError, CorruptTableError
 from spark_core.explain.explanation import Explanation, Reason, instant_in_words
 from spark_core.explain.held import held_now, held_since_the_mark
 from spark_core.explain.outcomes import (
     Outcome,
+    as_far_as_known,
+    gone_from_the_store,
     outcomes_of,
-    swept_runs,
+    outcomes_of_any,
     whether_a_sweep_takes_it,
 )
 from spark_core.explain.stored_rows import rows_of
@@ -50,28 +51,29 @@ def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     held = held_now(run, {each: words[each]["path"] if each in words else None for each in short})
     standing = [*held_since_the_mark(run), *whether_a_sweep_takes_it(run)]
     outcomes = outcomes_of(run, addresses)
+    absent = [
+        each
+        for each in addresses
+        if (each not in outcomes or outcomes[each].state == "gone") and not run.store.exists(each)
+    ]
+    by_any = gone_from_the_store(run, absent)
     explained = {}
     for address in addresses:
         why = never.get(address, short[address])
         found = by_policy.get(address) or _was(run, address, words.get(address), why)
         also = (held[address],) if address in held else ()
         found = replace(found, reasons=(*found.reasons, *also, *standing))
-        outcome = outcomes.get(address)
+        outcome = by_any.get(address) or outcomes.get(address)
         explained[address] = (
-            _without_outcome(run, found) if outcome is None else _with_outcome(found, outcome)
+            replace(found, sentence=f"may go: {found.sentence}")
+            if outcome is None
+            else with_outcome(found, outcome)
         )
     return explained
 
 
-def _without_outcome(run: Run, found: Explanation) -> Explanation:
-    """Complete an object that may go by whether the store has it, where no sweep reported it."""
-    if run.store.exists(found.address):
-        return replace(found, sentence=f"may go: {found.sentence}")
-    sentence = f"gone from the store, and no report says who deleted it; {found.sentence}"
-    return replace(found, state="gone", sentence=sentence)
-
-
-def _with_outcome(found: Explanation, outcome: Outcome) -> Explanation:
+def with_outcome(found: Explanation, outcome: Outcome) -> Explanation:
+    """Complete what an object was with what became of it."""
     sentence = f"{outcome.state}: {outcome.reasons[0].text}"
     return replace(
         found,
@@ -170,25 +172,22 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
 
 
 def not_listed(run: Run, address: str) -> Explanation:
-    """Look for an object in what the sweeps of all runs wrote down, newest first."""
-    for key in swept_runs(run):
-        other = replace(run, key=key)
-        try:
-            outcome = outcomes_of(other, [address]).get(address)
-        except (ChainError, CorruptTableError):
-            continue
-        if outcome is not None:
-            # The report says why, too: it outlives the other tables of its run.
-            row, why = _explanations(other, [address]).get(address), outcome.why
-            if row is None and why == NEVER_COMMITTED:
-                why = _never_committed(other, [address])[address]
-            was = _by_policy(other, [address]).get(address) or _was(other, address, row, why)
-            return _with_outcome(was, outcome)
-    return Explanation(
-        run.repository.id,
-        address,
-        str(run.key),
-        "unknown",
-        f"the listing of run {run.key} has no such object, and no stored run deleted it",
-        (),
-    )
+    """Look for an object that a run did not list in what the sweeps of all runs wrote down."""
+    outcomes, unread = outcomes_of_any(run, [address])
+    if (outcome := outcomes.get(address)) is None:
+        return Explanation(
+            run.repository.id,
+            address,
+            str(run.key),
+            "unknown",
+            f"the listing of run {run.key} has no such object, and no stored run deleted it"
+            f"{as_far_as_known(unread)}",
+            (),
+        )
+    # The report says why, too: it outlives the other tables of its run.
+    other, why = replace(run, key=outcome.run), outcome.why
+    row = _explanations(other, [address]).get(address)
+    if row is None and why == NEVER_COMMITTED:
+        why = _never_committed(other, [address])[address]
+    was = _by_policy(other, [address]).get(address) or _was(other, address, row, why)
+    return with_outcome(was, outcome)

@@ -19,6 +19,7 @@ from spark_core.explain.explanation import Reason, State
 from spark_core.explain.stored_rows import rows_of
 from spark_core.index.deletions import beside_the_report
 from spark_core.model import RunKey
+from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.records.journal import ROWS, Journal
 from spark_core.references.expired_entries import UNREADABLE
@@ -35,11 +36,13 @@ class Outcome:
     """What a sweep did with an object.
 
     Attributes:
+        run: Whose sweep it was.
         state: Of the object since then.
         why: Why the mark let it go, in few words.
         reasons: What was done, and the way back.
     """
 
+    run: RunKey
     state: State
     why: str
     reasons: tuple[Reason, ...]
@@ -47,14 +50,66 @@ class Outcome:
 
 def outcomes_of(run: Run, addresses: Sequence[str]) -> dict[str, Outcome]:
     """Say what a run's sweep did with objects, by address; nothing if it did nothing."""
-    return {address: _outcome(run, row) for address, row in _told(run, addresses).items()}
+    return _outcomes({address: (run, row) for address, row in _told(run, addresses).items()})
 
 
-def swept_runs(run: Run) -> list[RunKey]:
-    """Return the runs that a sweep wrote something of, newest first."""
+def outcomes_of_any(run: Run, addresses: Sequence[str]) -> tuple[dict[str, Outcome], int]:
+    """Say what became of objects by the sweep that tells most of each, whichever run's it was.
+
+    An older mark may be swept after a newer one.
+
+    Args:
+        run: Its own sweep is asked first, then those of the other runs, newest first.
+        addresses: Relative addresses.
+
+    Returns:
+        Outcomes by address; and how many runs were passed over because what they wrote cannot be
+        read.
+    """
+    best: dict[str, tuple[Run, dict[str, Any]]] = {}
+    left, unread = list(addresses), 0
     folders = (tables.DELETION_REPORT.folder, lakegc_keys.JOURNAL)
-    found = {key for folder in folders for key in tables.runs(run.store, folder)}
-    return sorted(found, reverse=True)
+    others = {key for folder in folders for key in tables.runs(run.store, folder)} - {run.key}
+    for key in (run.key, *sorted(others, reverse=True)):
+        if not left:
+            break
+        one = replace(run, key=key)
+        try:
+            told = _told(one, left)
+        except UNREADABLE:
+            unread += 1
+            continue
+        for address, row in told.items():
+            if address not in best or _told_less(row) < _told_less(best[address][1]):
+                best[address] = (one, row)
+        left = [each for each in left if each not in best or _told_less(best[each][1])]
+    return _outcomes(best), unread
+
+
+def gone_from_the_store(run: Run, addresses: Sequence[str]) -> dict[str, Outcome]:
+    """Say what became of objects that the store has no more, by address; of each something."""
+    if not addresses:
+        return {}
+    told, unread = outcomes_of_any(run, addresses)
+    nobody = f"the store has it no more, and no report says who deleted it{as_far_as_known(unread)}"
+    unknown = Outcome(run.key, "gone", "", (Reason("sweep", nobody),))
+    return {address: told.get(address, unknown) for address in addresses}
+
+
+def as_far_as_known(unread: int) -> str:
+    """Say that some runs could not be asked."""
+    runs = counted(unread, "run")
+    return f", as far as is known: what {runs} wrote cannot be read" if unread else ""
+
+
+def _told_less(row: Mapping[str, Any]) -> int:
+    """Return 0 for a row that tells who deleted an object, more for one that tells less."""
+    return {"deleted": 0, "intended": 1, "already_gone": 3}.get(row["outcome"], 2)
+
+
+def _outcomes(rows: Mapping[str, tuple[Run, Mapping[str, Any]]]) -> dict[str, Outcome]:
+    told = {address: _outcome(run, row) for address, (run, row) in rows.items()}
+    return {address: outcome for address, outcome in told.items() if outcome is not None}
 
 
 def _told(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -72,14 +127,27 @@ def _told(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
         rows = pa.concat_tables(
             journal.source(parts).each(lambda: run.spark, partial(_rows_about, asked))
         )
-        known = report(_planned(run, asked), rows).to_pylist()
+        planned = _planned(run, asked)
+        known = report(planned, rows).to_pylist()
         told |= {row["address"]: row for row in known if row["outcome"] in _GONE}
+        reasons = dict(zip(addresses, planned["reason"].to_pylist(), strict=True))
+        for row in _unanswered(rows):
+            told.setdefault(row["address"], {**row, "reason": reasons[row["address"]]})
     return told
 
 
 def _rows_about(addresses: pa.Array, batches: Batches) -> pa.Table:
     found = (batch.filter(pc.is_in(batch.column("address"), addresses)) for batch in batches)
     return pa.Table.from_batches(found, ROWS)
+
+
+def _unanswered(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of objects that a journal says nothing of after they were intended."""
+    is_intended = pc.equal(rows["outcome"], "intended")
+    answered = rows.filter(pc.invert(is_intended))["address"].combine_chunks()
+    intended = rows.filter(is_intended)
+    unanswered = intended.filter(pc.invert(pc.is_in(intended["address"], answered)))
+    return list(unanswered.to_pylist())
 
 
 def _planned(run: Run, asked: pa.Array) -> pa.Table:
@@ -93,26 +161,35 @@ def _planned(run: Run, asked: pa.Array) -> pa.Table:
     return pa.table([hashed(asked), asked, *columns], PLANNED)
 
 
-def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome:
-    why = row["reason"]
-    if row["outcome"] not in _GONE:
-        text = f"the sweep of run {run.key} left it: {row['outcome']}, {row['error']}"
-        return Outcome("kept", why, (Reason("sweep", text),))
-    is_deleted = row["outcome"] == "deleted"
-    gone = (
-        f"run {run.key} deleted it at {row['deleted_at']:%Y-%m-%d %H:%M:%S} UTC"
-        if is_deleted
-        else f"run {run.key} found it gone already"
-    )
+def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome | None:
+    """Say what a row comes to now; None for an intent whose object the store has."""
+    said = row["outcome"]
+    if said == "deleted":
+        text = f"run {run.key} deleted it at {row['deleted_at']:%Y-%m-%d %H:%M:%S} UTC"
+    elif said == "already_gone":
+        text = f"run {run.key} found it gone already"
+    elif said == "intended":
+        text = (
+            f"the sweep of run {run.key} was about to delete it at {row['at']:%Y-%m-%d %H:%M:%S} "
+            "UTC, and did not write down what became of it"
+        )
+    else:
+        text = f"the sweep of run {run.key} left it: {said}, {row['error']}"
+    told = partial(Outcome, run.key, why=row["reason"])
     if run.store.exists(row["address"]):
-        text = f"{gone}, and it is in the store again: it was restored"
-        return Outcome("kept", why, (Reason("sweep", text),))
-    if not is_deleted:
-        text = f"{gone}, so a restore of that run does not bring it back"
-        return Outcome("gone", why, (Reason("sweep", text),))
+        if said == "intended":
+            return None
+        back = ", and it is in the store again: it was restored" if said in _GONE else ""
+        return told("kept", reasons=(Reason("sweep", f"{text}{back}"),))
+    if said == "already_gone":
+        text += ", so a restore of that run does not bring it back"
+        return told("gone", reasons=(Reason("sweep", text),))
+    if said not in ("deleted", "intended"):
+        text += "; the store has it no more, and no report says who deleted it"
+        return told("gone", reasons=(Reason("sweep", text),))
     proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
-    texts = (gone, proof, _way_back(run))
-    return Outcome("deleted", why, tuple(Reason("sweep", text) for text in texts))
+    reasons = tuple(Reason("sweep", one) for one in (text, proof, _way_back(run)))
+    return told("deleted" if said == "deleted" else "gone", reasons=reasons)
 
 
 def _way_back(run: Run) -> str:

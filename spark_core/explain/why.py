@@ -10,7 +10,8 @@ from typing import Any
 from spark_core.explain.commits_having import Holder, holders
 from spark_core.explain.explanation import NAMED, Explanation, Reason, instant_in_words
 from spark_core.explain.held import held_now
-from spark_core.explain.let_go import let_go, not_listed
+from spark_core.explain.let_go import let_go, not_listed, with_outcome
+from spark_core.explain.outcomes import gone_from_the_store
 from spark_core.explain.stored_rows import rows_of
 from spark_core.fates import Fate
 from spark_core.plain_text import span_text
@@ -65,12 +66,18 @@ def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, E
     )
     going = {each: row["why"] for each, row in fates.items() if Fate(row["fate"]).may_go}
     found = let_go(run, going)
+    vanished = gone_from_the_store(
+        run,
+        [each for each in reached if not (having.get(each) or run.store.exists(each))],
+    )
     for address, row in listed.items():
         known, commits = fates.get(address), having.get(address, ())
         if address in going:
             found[address] = replace(found[address], fate=fates[address]["fate"])
-        elif known is None and not (commits or run.store.exists(address)):
-            found[address] = _vanished(run, address)
+        elif address in vanished:
+            knew = f"run {run.key} knew it from the index"
+            was = Explanation(run.repository.id, address, str(run.key), "gone", knew, ())
+            found[address] = with_outcome(was, vanished[address])
         else:
             reasons = [_reason(run, known, row)] if known else _commits(commits) or [_REACHED]
             if address in held and reasons[0].kind != Fate.HELD:
@@ -90,15 +97,6 @@ def _as_listed(found: Explanation, row: Mapping[str, Any]) -> Explanation:
     return replace(
         found, size_bytes=row["size_bytes"], last_modified=row["last_modified"].isoformat()
     )
-
-
-def _vanished(run: Run, address: str) -> Explanation:
-    """Explain an object that the run knew from the index alone, and that the store has no more."""
-    sentence = (
-        f"gone from the store: run {run.key} knew it from the index, and no report says who "
-        "deleted it"
-    )
-    return Explanation(run.repository.id, address, str(run.key), "gone", sentence, ())
 
 
 def _kept(

@@ -56,7 +56,13 @@ def test_what_a_killed_sweep_deleted_is_told_by_its_journal(written):
 
 def test_what_went_on_behind_a_report_that_left_objects_is_told_too(written):
     written.sweep({A: (4, "failed", "busy")})
+    written.run.store.put(A, b"1234")
     assert explain(written.run, A).state == "kept"
+    written.run.store.delete([A])
+    assert explain(written.run, A).sentence == (
+        f"gone: the sweep of run {written.run.key} left it: failed, busy; the store has it no "
+        "more, and no report says who deleted it; in no commit, they say"
+    )
     journal_of(written).conclude("b.0.0.0.0", journal_entries("deleted", [A]))
     assert explain(written.run, A).state == "deleted"
 
@@ -71,3 +77,53 @@ def test_what_a_sweep_found_gone_was_not_deleted_by_it_and_does_not_come_back_fr
     assert (found.state, found.reasons[-1].text) == ("gone", said)
     assert found.sentence == f"gone: {said}; in no commit, they say"
     assert "quarantine" not in str(found)
+
+
+@pytest.mark.parametrize("found_gone", [True, False])
+def test_an_older_mark_that_was_swept_after_the_newest_one_is_told(written, found_gone):
+    older = marked(other(written, days=1))
+    older.sweep({A: (4, "deleted", None)})
+    if found_gone:
+        written.sweep({A: (4, "already_gone", None)})
+    found = explain(written.run, A)
+    assert (found.state, found.run) == ("deleted", str(written.run.key))
+    assert found.sentence == (
+        f"deleted: run {older.run.key} deleted it at {older.run.key.instant:%Y-%m-%d %H:%M:%S} UTC"
+        "; in no commit, they say"
+    )
+    assert f"`lakegc restore repo {older.run.key} --dry-run`" in found.reasons[-1].text
+
+
+def test_who_deleted_what_the_index_alone_knew_is_told(written):
+    older = marked(other(written, days=2))
+    older.sweep({A: (4, "deleted", None)})
+    newer = other(written, days=1)
+    newer.mark({A: (4, OLD)}, committed=[A])
+    assert explain(newer.run, A).sentence.startswith(f"deleted: run {older.run.key} deleted it at")
+    written.run.store.delete([tables.manifest_key(tables.DELETION_REPORT, older.run.key)])
+    assert explain(newer.run, A).sentence == (
+        "gone: the store has it no more, and no report says who deleted it; "
+        f"run {newer.run.key} knew it from the index"
+    )
+
+
+def test_an_intent_without_an_outcome_is_told_where_the_store_has_the_object_no_more(written):
+    written.run.store.put(A, b"1234")
+    journal_of(written).intend("a.0.0.0.0", journal_entries("intended", [A]))
+    assert explain(written.run, A).state == "may go"
+    written.run.store.delete([A])
+    found = explain(written.run, A)
+    assert found.sentence.startswith(
+        f"gone: the sweep of run {written.run.key} was about to delete it at 2026-11-20 02:00:00 "
+        "UTC, and did not write down what became of it"
+    )
+    assert "--dry-run` shows whether it can bring it back" in found.reasons[-1].text
+
+
+def test_a_report_that_cannot_be_read_is_no_report_that_says_nothing(written):
+    older = marked(other(written, days=1))
+    older.sweep({A: (4, "deleted", None)})
+    (part,) = older.run.load(tables.DELETION_REPORT).manifest.parts
+    written.run.store.put(part.key, b"damaged")
+    said = "no report says who deleted it, as far as is known: what 1 run wrote cannot be read"
+    assert said in explain(written.run, A).sentence
