@@ -171,16 +171,23 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
     return told
 
 
-def not_listed(run: Run, address: str) -> Explanation:
-    """Look for an object that a run did not list in what the sweeps of all runs wrote down."""
+def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanation:
+    """Look for an object in what the sweeps of all runs wrote down.
+
+    Args:
+        run: The run that did not list it.
+        address: Its relative address.
+        is_pruned: Nobody knows what the run listed.
+    """
     outcomes, unread = outcomes_of_any(run, [address])
     if (outcome := outcomes.get(address)) is None:
+        listing = "is pruned (`keep_runs`)" if is_pruned else "has no such object"
         return Explanation(
             run.repository.id,
             address,
             str(run.key),
             "unknown",
-            f"the listing of run {run.key} has no such object, and no stored run deleted it"
+            f"the listing of run {run.key} {listing}, and no stored run deleted it"
             f"{as_far_as_known(unread)}",
             (),
         )

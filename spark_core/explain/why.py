@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from spark_core.errors import NotFoundError
 from spark_core.explain.commits_having import Holder, holders
 from spark_core.explain.explanation import NAMED, Explanation, Reason, instant_in_words
 from spark_core.explain.held import held_now
@@ -41,8 +42,8 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     Each table is read once, however many objects are asked about.
 
     Args:
-        run: The run whose tables are read; if its listing lacks an object, the deletion reports of
-            other runs are looked through.
+        run: The run whose tables are read; if its listing lacks an object or is pruned, what the
+            sweeps of all runs wrote down is looked through.
         addresses: Relative addresses, few enough for the driver.
 
     Returns:
@@ -50,15 +51,21 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
 
     Raises:
         ChainError: If the run has no mark.
-        NotFoundError: If its tables were pruned.
     """
-    found = _looked_up(run, rows_of(run, tables.NAMESPACE_SLICES, addresses))
+    try:
+        listed = rows_of(run, tables.NAMESPACE_SLICES, addresses)
+        fates = _fates(run, list(listed))
+    except NotFoundError:
+        # Deletion reports outlive the tables of their runs.
+        return [not_listed(run, address, is_pruned=True) for address in addresses]
+    found = _looked_up(run, listed, fates)
     return [found.get(address) or not_listed(run, address) for address in addresses]
 
 
-def _looked_up(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Explanation]:
+def _looked_up(
+    run: Run, listed: Mapping[str, Mapping[str, Any]], fates: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Explanation]:
     """Explain the objects that a run listed, by the fates that it stored."""
-    fates = _fates(run, list(listed))
     reached = [address for address in listed if address not in fates]
     having = holders(run, run.load(tables.RETAINED_COMMITS), reached) if reached else {}
     held = held_now(

@@ -32,6 +32,13 @@ def other(written, *, days):
     return Written(run)
 
 
+def prune(written):
+    """Take the parts of a mark's tables away, as house-keeping does."""
+    for spec in (*tables.MARK_TABLES, tables.FATES):
+        parts = written.run.load(spec).manifest.parts
+        written.run.store.delete([part.key for part in parts])
+
+
 def journal_of(written):
     plan = written.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
     return Journal(written.run.store, str(written.run.key), plan)
@@ -127,3 +134,14 @@ def test_a_report_that_cannot_be_read_is_no_report_that_says_nothing(written):
     written.run.store.put(part.key, b"damaged")
     said = "no report says who deleted it, as far as is known: what 1 run wrote cannot be read"
     assert said in explain(written.run, A).sentence
+
+
+def test_a_pruned_run_is_answered_for_by_its_report(written):
+    prune(written)
+    unknown = explain(written.run, A)
+    said = "is pruned (`keep_runs`), and no stored run deleted it"
+    assert unknown.sentence == f"the listing of run {written.run.key} {said}"
+    written.sweep({A: (4, "deleted", None)})
+    found = explain(written.run, A)
+    assert (found.state, found.run) == ("deleted", str(written.run.key))
+    assert "; in no commit, and not staged" in found.sentence, "as the report says"
