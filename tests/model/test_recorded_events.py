@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from spark_core import lakegc_keys
-from tests.support.recorded_events import Event, Judged, References, words_of
+from tests.support.recorded_events import Event, Judged, References, Replayed, words_of
 
 OBJECT = "data/slice/object"
 
@@ -51,8 +52,8 @@ def _look(*diffs: Event) -> list[Event]:
 
 
 def _of(events: Sequence[Event], age: str = "old") -> tuple[list[str], dict[str, int]]:
-    words, left_out = words_of(events, Judged({OBJECT: age}, (), None))
-    return [" ".join(word) for word in words], dict(left_out)
+    told = words_of(events, Judged({OBJECT: age}, (), None))
+    return [" ".join(word) for word in told.words], dict(told.objects)
 
 
 def test_a_move_between_two_branches_stands_between_their_readings():
@@ -102,12 +103,11 @@ def test_a_look_reads_branches_in_another_order_than_the_mark():
     one, other = (Event("diff_branch", name) for name in "ab")
     events = [_staged(), *_mark(one, other), _staged("a", "b"), *_look(other, one)]
     judged = Judged({OBJECT: "old"}, {OBJECT}, {OBJECT: "kept"})
-    ((word,), _) = words_of(events, judged)
+    (word,) = words_of(events, judged).words
     assert " ".join(word).endswith("SCAN( ) DIFF_0+DIFF_1( ) REFS( ) BEAT( ) REPORT( ) kept")
     events.insert(events.index(other, events.index(other) + 1) + 1, _staged("a"))
-    assert words_of(events, judged) == (
-        set(),
-        {"readings that overlap while people do something": 1},
+    assert words_of(events, judged) == Replayed(
+        objects=Counter({"readings that overlap while people do something": 1})
     )
 
 
@@ -115,3 +115,14 @@ def test_what_was_kept_although_nothing_referred_to_it_is_left_out_if_it_was_old
     events = [_staged(), *_mark(Event("diff_branch", "a"))]
     assert _of(events) == ([], {"kept by what the model leaves out": 1})
     assert _of(events, "young")[1] == {}
+
+
+def test_what_is_left_out_is_told_by_its_causes():
+    told = Replayed({("old", "=")}, Counter({"older": 2, "lost": 1}))
+    told += Replayed({("old", "="), ("young", "=")}, Counter({"lost": 1}), Counter({"killed": 3}))
+    assert str(told) == (
+        "2 different histories of objects replayed on the model; left out: "
+        "4 objects (lost: 2, older: 2), 3 marks and sweeps (killed: 3)"
+    )
+    assert not Replayed()
+    assert str(Replayed()).endswith("left out: 0 objects, 0 marks and sweeps")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,7 +22,6 @@ import pytest
 from spark_core import lakegc_keys, sweep
 from spark_core.errors import IncompleteReadError
 from tests.model import replay
-from tests.model.replay import Word
 from tests.model.run import why_not
 from tests.support.clean_beside import was_clean
 from tests.support.pipeline import mark_and_conclude
@@ -31,6 +30,7 @@ from tests.support.recorded_events import (
     Judged,
     Recorder,
     References,
+    Replayed,
     age_of,
     references,
     words_of,
@@ -61,16 +61,14 @@ class Collected:
         refused: Whether it refused to go on.
         events: What happened, in its order.
         judged: What became of each object.
-        words: The histories of objects, which the model allows.
-        left_out: Objects whose histories the model has no word for, by reasons.
+        replayed: The histories of objects, which the model allows, and what it was not asked.
     """
 
     schedule: Schedule
     refused: bool = False
     events: Sequence[Event] = ()
     judged: Judged | None = None
-    words: Collection[Word] = ()
-    left_out: Counter[str] = field(default_factory=Counter)
+    replayed: Replayed = field(default_factory=Replayed)
 
 
 def mark_the_day_before(sandbox, spark, name, **options) -> None:
@@ -141,7 +139,8 @@ def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
     if refused:
         assert before.items() <= repository.objects().items(), schedule.done
         repository.remove()
-        return Collected(schedule, refused=True)
+        replayed = Replayed(runs=Counter({"a run that refuses to go on": 1}))
+        return Collected(schedule, refused=True, replayed=replayed)
     looks = [at for at, call in enumerate(schedule.calls) if at >= marked_until and call == LOOK]
     outcomes = {row.address: row.outcome for row in rows_of(report, ["address", "outcome"])}
     after = repository.objects()
@@ -162,12 +161,10 @@ def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
         address: age_of(repository.born(address), NOW, MIN_AGE, run.cutoff) for address in before
     }
     judged = Judged(ages, plan, outcomes)
-    words, left_out = words_of(recorder.events, judged)
-    replay.require_allowed(words)
+    replayed = words_of(recorder.events, judged)
+    replay.require_allowed(replayed.words)
     repository.remove()
-    return Collected(
-        schedule, events=recorder.events, judged=judged, words=words, left_out=left_out
-    )
+    return Collected(schedule, events=recorder.events, judged=judged, replayed=replayed)
 
 
 @pytest.mark.timeout(1200)
@@ -185,8 +182,7 @@ def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_prop
         "figures",
         f"concurrent writers: interleaving {offset} of {CALLS}, {len(tried.schedule.done)} "
         "actions, "
-        f"{'refused' if tried.refused else 'swept'}; {len(tried.words)} different histories of "
-        f"objects replayed on the model, {tried.left_out.total()} left out",
+        f"{'refused' if tried.refused else 'swept'}; {tried.replayed}",
     )
     assert len(tried.schedule.calls) > 40
     assert tried.schedule.done
@@ -224,11 +220,11 @@ def test_a_history_of_writers_that_was_tampered_with_is_refused(shared_sandbox, 
     tried = collect(shared_sandbox, spark, {})
     address = next(one for one, outcome in tried.judged.outcomes.items() if outcome == "deleted")
     one = replace(tried.judged, ages={address: "old"})
-    (told,), _ = words_of(tried.events, one)
+    (told,) = words_of(tried.events, one).words
     tampered: list[Callable[..., list[Event]]] = [
         _staged_before_the_look, _request_before_the_look, _look_before_the_verdict,
     ]  # fmt: skip
-    words = [words_of(change(tried.events, address), one)[0] for change in tampered]
+    words = [words_of(change(tried.events, address), one).words for change in tampered]
     assert replay.refused([told, *(word for (word,) in words)]) == sorted(word for (word,) in words)
     assert len({told, *(word for (word,) in words)}) == 4
 
@@ -243,13 +239,13 @@ def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_prop
     tried = [how(spread(calls, offset)) for offset in range(calls)[::step]]
     refused = sum(one.refused for one in tried)
     acted = sum(len(one.schedule.done) for one in tried)
-    words = {word for one in tried for word in one.words}
-    left_out = sum((one.left_out for one in tried), Counter[str]())
+    replayed = Replayed()
+    for one in tried:
+        replayed += one.replayed
     record_property(
         "figures",
         f"concurrent writers: {len(tried)} interleavings of {calls} possible ones, {acted} actions "
-        f"in them, {len(words)} different histories of objects replayed on the model "
-        f"({dict(left_out)} left out), {refused} times "
+        f"in them, {replayed}; {refused} times "
         f"the collection refused to go on, in {time.monotonic() - began:.0f} s",
     )
     assert calls > 40
@@ -307,7 +303,8 @@ def test_writers_who_never_rest_lose_nothing(shared_sandbox, spark, record_prope
     record_property(
         "figures",
         f"concurrent writers: {runs} whole runs ({refused} of them refused to go on) beside "
-        f"{rounds} rounds of restless writers in "
+        f"{rounds} rounds of restless writers, which the model is not asked about (nobody knows "
+        "the order of what they do), in "
         f"{time.monotonic() - began:.0f} s",
     )
     assert refused <= runs / 2

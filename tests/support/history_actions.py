@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from lakegc_dagster.sandbox import Sandbox
 from tests.support.live_repository import short
 from tests.support.live_server import LiveError
+from tests.support.recorded_events import Replayed
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 
 BEGINNING = datetime(2026, 9, 1, 2, tzinfo=UTC)
@@ -90,8 +91,7 @@ class Tally:
         deleted: Objects that sweeps deleted.
         kept: Objects that sweeps of older marks found referenced again.
         wanted: Whole runs that are enough; None for as many as come.
-        words: Different histories of objects, which the model of the protocol allows.
-        left_out: Objects whose histories it has no word for, by reasons.
+        replayed: What the model of the protocol allows, and what it was not asked about.
     """
 
     wanted: int | None = None
@@ -101,8 +101,7 @@ class Tally:
     runs: int = 0
     deleted: int = 0
     kept: int = 0
-    words: set[tuple[str, ...]] = field(default_factory=set)
-    left_out: Counter[str] = field(default_factory=Counter)
+    replayed: Replayed = field(default_factory=Replayed)
 
     @property
     def is_full(self) -> bool:
@@ -122,20 +121,11 @@ class Tally:
             self.wanted = None
             raise
 
-    @property
-    def _replayed(self) -> str:
-        if not self.words:
-            return ""
-        return (
-            f"; {len(self.words)} different histories of objects replayed on the model, "
-            f"{self.left_out.total()} left out"
-        )
-
     def __str__(self) -> str:
         return (
             f"{self.runs} whole runs in {self.histories} histories of {self.did.total()} actions "
             f"({self.refused.total()} refused), {self.deleted} objects deleted, {self.kept} kept "
-            f"as referenced again{self._replayed}"
+            "as referenced again" + (f"; {self.replayed}" if self.replayed else "")
         )
 
 

@@ -61,6 +61,8 @@ MAX_SKEW = timedelta(minutes=5)
 # Of the calls that looking for twins may take: so many suffice for a history's paths and branches.
 ENOUGH = 1_000
 FEWEST_ACTIONS = 3
+# Why objects are not replayed on the model.
+OLDER, LOST = "older than their repository", "gone before their sweep"
 WAYS_BACK = ("stage", "branch", "tag", "reset", "hold", "rules")
 TABLES: tuple[Callable[..., Draft], ...] = (
     mark.namespace_slices,
@@ -97,11 +99,13 @@ class HistoryMachine(HistoryActions):
         spark: The session.
         most_runs: Whole runs in the middle of one history.
         is_replayed: Whether the model of the protocol must allow what became of each object.
+        why_not_replayed: Why it is not asked then.
     """
 
     spark: Any
     most_runs = 3
     is_replayed = True
+    why_not_replayed = "a search that does not ask the model"
 
     def __init__(self) -> None:
         super().__init__()
@@ -450,17 +454,28 @@ class HistoryMachine(HistoryActions):
     ) -> None:
         """Have the model go through what a mark, or its sweep, made of each object."""
         recorder = self.recorded.get(made.key)
-        if recorder is None or not self.is_replayed or self.repository.may_compact:
+        if recorder is None or self.repository.may_compact:
+            self.tally.replayed.runs[self._why_not_replayed()] += 1
             return
         ages = {
             address: age_of(self.repository.born(address), made.key, MIN_AGE, made.key - OLD_ENOUGH)
             for address in objects
             if not self.repository.is_older_than_itself(address)
         }
-        words, left_out = words_of(recorder.events, Judged(ages, made.plan, outcomes))
-        self.tally.words |= words
-        self.tally.left_out += left_out
-        replay.require_allowed(words)
+        told = words_of(recorder.events, Judged(ages, made.plan, outcomes))
+        told.objects[OLDER] += len(objects) - len(ages)
+        if outcomes is not None:
+            told.objects[LOST] += len(made.plan - set(objects))
+        told.objects = +told.objects
+        self.tally.replayed += told
+        replay.require_allowed(told.words)
+
+    def _why_not_replayed(self) -> str:
+        if not self.is_replayed:
+            return self.why_not_replayed
+        if self.repository.may_compact:
+            return "a server that may compact"
+        return "a mark that was made table by table"
 
     def _refused(self, run: Run, failed: list[str]) -> list[str]:
         """Return the checks that refuse a mark; a subclass confirms what it can explain."""

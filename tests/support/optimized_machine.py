@@ -266,6 +266,7 @@ class OptimizedMachine(AsideMachine):
         self._die(
             self._open(key, self._by_time_or_all(options)), mark_and_conclude, at, after=after
         )
+        self.tally.replayed.runs["a mark that is killed"] += 1
         store = self._open(key, options).store
         if store.exists(tables.manifest_key(tables.RETAINED_COMMITS, RunKey.at(key))):
             self.noted[key] = self.repository.branches()
@@ -284,6 +285,7 @@ class OptimizedMachine(AsideMachine):
         before, aside, self.aside = self.repository.objects(), self.aside, False
         must_stay, _ = self._keeps(made, before)
         self._die(self._open_sweep(made), swept, at, after=after)
+        self.tally.replayed.runs["a sweep that is killed"] += 1
         self.sandbox.clock.advance(WAITED)
         if again:
             # A process that died after its last call has left a report, which stands.
@@ -325,6 +327,7 @@ class OptimizedMachine(AsideMachine):
         found, results = verdict.conclude(run)
         failed = [result.name for result in results if not result.allows]
         self.marks.append(other)
+        self.tally.replayed.runs["a mark that was made table by table"] += 1
         if not self._refused(run, failed):
             plan = set(Marked(Mark(*made), expired).addresses(run))
             # The other one stands for a second later.

@@ -257,8 +257,8 @@ class PolicyMachine(HistoryMachine):
     tally: PolicyTally
     repository: RecordedRepository
     most_runs = 4
-    # The model knows no policies.
     is_replayed = False
+    why_not_replayed = "policies, which the model does not know"
     is_short = False
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
@@ -156,6 +156,41 @@ class _Window:
     last: int
 
 
+@dataclass
+class Replayed:
+    """What of a search the model was asked about, and what not.
+
+    Attributes:
+        words: Different histories of objects, which the model allows.
+        objects: Objects whose histories it has no word for, by causes.
+        runs: Marks and sweeps that it was not asked about at all, by causes.
+    """
+
+    words: set[Word] = field(default_factory=set)
+    objects: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
+
+    def __iadd__(self, other: Replayed) -> Self:
+        self.words |= other.words
+        self.objects += other.objects
+        self.runs += other.runs
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.objects or self.runs)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.words)} different histories of objects replayed on the model; left out: "
+            f"{_by_causes('objects', self.objects)}, {_by_causes('marks and sweeps', self.runs)}"
+        )
+
+
+def _by_causes(what: str, counts: Counter[str]) -> str:
+    causes = ", ".join(f"{why}: {count}" for why, count in sorted(counts.items()))
+    return f"{counts.total()} {what}" + (f" ({causes})" if causes else "")
+
+
 class OutsideTheModelError(Exception):
     """A history that no word can tell; the text says why."""
 
@@ -180,16 +215,15 @@ def age_of(born: datetime, key: datetime, min_age: timedelta, cutoff: datetime) 
     return "young" if born >= key - min_age else "recent" if born >= cutoff else "old"
 
 
-def words_of(events: Sequence[Event], judged: Judged) -> tuple[set[Word], Counter[str]]:
-    """Tell the history of each object; and how often there is no word for it, by reasons."""
-    words: set[Word] = set()
-    left_out = Counter[str]()
+def words_of(events: Sequence[Event], judged: Judged) -> Replayed:
+    """Tell the history of each object; and how often there is no word for it, by causes."""
+    told = Replayed()
     for address, age in judged.ages.items():
         try:
-            words.add(_word(events, judged, address, age))
+            told.words.add(_word(events, judged, address, age))
         except OutsideTheModelError as why:
-            left_out[str(why)] += 1
-    return words, left_out
+            told.objects[str(why)] += 1
+    return told
 
 
 def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Word:
