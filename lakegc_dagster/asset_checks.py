@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.assets.arguments import with_runs
+from lakegc_dagster.assets.declaration import with_runs
+from lakegc_dagster.in_dagster.done_before import repeated_assets
 from lakegc_dagster.in_dagster.failures import failure_of, refusal_of
-from lakegc_dagster.in_dagster.repeats import repeated_assets
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key, repository_run
@@ -109,7 +109,7 @@ def _checks_on(names: Names, spec: TableSpec) -> dg.AssetChecksDefinition:
             if repeated is None:
                 results = engine.judging.judge(run, spec)
             else:
-                results = engine.repeats.results(run, spec, repeated)
+                results = engine.asked_again.results(run, spec, repeated)
         runs.observer.checked(results)
         if repeated is None:
             yield from _shown(context.partition_key, results, names)

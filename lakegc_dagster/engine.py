@@ -10,18 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_core import explain, judging, lakefs, repeats, report, sweep
+    from spark_core import asked_again, explain, judging, lakefs, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
     from spark_core.upkeep import house_keeping
 
 __all__ = [
+    "asked_again",
     "collect",
     "explain",
     "house_keeping",
     "judging",
     "lakefs",
-    "repeats",
     "report",
     "sweep",
     "verdict",

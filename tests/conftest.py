@@ -166,7 +166,7 @@ def _driver_works_again():
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """The one session of the process; whatever asks for a session later gets this one."""
-    from spark_core.spark.remote import choose_remote, remote_config
+    from spark_core.spark.connect import choose_remote, remote_config
     from spark_core.spark.session import spark_config, start_session
     from tests.support.connect_server import IMPORTED_AHEAD, connect_server, is_wanted
     from tests.support.small_spark import SMALL_SPARK, remember_java_names

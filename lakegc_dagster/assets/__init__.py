@@ -3,7 +3,7 @@
 Each asset calls one function of the engine.
 """
 
-from lakegc_dagster.assets.arguments import Asset
+from lakegc_dagster.assets.declaration import Asset
 from lakegc_dagster.assets.mark import (
     committed_addresses,
     expired_addresses,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from lakegc_dagster.headlines import of_a_run
+from lakegc_dagster.in_dagster.done_before import made_assets, made_metadata
 from lakegc_dagster.in_dagster.private_doors import is_asked_by_a_condition
-from lakegc_dagster.in_dagster.repeats import made_assets, made_metadata
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.runs.run_config import VERDICT

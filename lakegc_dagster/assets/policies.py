@@ -3,9 +3,9 @@
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.assets.arguments import declared
+from lakegc_dagster.assets.declaration import declared
 from lakegc_dagster.headlines import of_policy
-from lakegc_dagster.in_dagster.repeats import repeated_metadata
+from lakegc_dagster.in_dagster.done_before import repeated_metadata
 from lakegc_dagster.metadata import table_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
@@ -31,7 +31,7 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     waits is shown as a warning of the run and in the metadata.
     """
     with runs.opened(context.partition_key, _NAME) as run:
-        facts, repeated = engine.repeats.policy_facts(run)
+        facts, repeated = engine.asked_again.policy_facts(run)
         found = check_policy(run, facts)
     for result in found:
         if not result.passed:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.assets.arguments import table_asset
-from lakegc_dagster.in_dagster.repeats import is_at_rest
+from lakegc_dagster.assets.declaration import table_asset
+from lakegc_dagster.in_dagster.done_before import is_at_rest
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.runs.run_config import VERDICT, SweepConfig
 from spark_core.records import tables
@@ -31,4 +31,4 @@ def deletion_report(
         runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
     with runs.making(context.partition_key, tables.DELETION_REPORT, config) as run:
-        return engine.repeats.delete(run, tell, may_begin=not is_at_rest(context))
+        return engine.asked_again.delete(run, tell, may_begin=not is_at_rest(context))

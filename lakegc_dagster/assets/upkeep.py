@@ -8,11 +8,11 @@ from typing import Any
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.assets.arguments import declared
+from lakegc_dagster.assets.declaration import declared
 from lakegc_dagster.assets.of_repositories import report_run
 from lakegc_dagster.headlines import of_house_keeping
+from lakegc_dagster.in_dagster.done_before import is_at_rest, repeated_metadata
 from lakegc_dagster.in_dagster.healing import failed_before, heal
-from lakegc_dagster.in_dagster.repeats import is_at_rest, repeated_metadata
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
 from lakegc_dagster.partitions import forget_runs
 from lakegc_dagster.resources import Runs
@@ -37,8 +37,8 @@ def house_keeping(
     if is_at_rest(context):
         return dg.MaterializeResult(
             metadata={
-                **repeated_metadata(engine.repeats.AT_REST),
-                **of_house_keeping(engine.repeats.AT_REST),
+                **repeated_metadata(engine.asked_again.AT_REST),
+                **of_house_keeping(engine.asked_again.AT_REST),
             }
         )
     failed = failed_before(context)

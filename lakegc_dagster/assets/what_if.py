@@ -5,9 +5,9 @@ from typing import Any
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.assets.arguments import declared
+from lakegc_dagster.assets.declaration import declared
 from lakegc_dagster.headlines import of_what_if
-from lakegc_dagster.in_dagster.repeats import is_at_rest, repeated_metadata
+from lakegc_dagster.in_dagster.done_before import is_at_rest, repeated_metadata
 from lakegc_dagster.metadata import page_metadata, work_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.runs.run_config import VERDICT
@@ -24,7 +24,7 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     the curve from then on.
     """
     if is_at_rest(context):
-        return dg.MaterializeResult(metadata=repeated_metadata(engine.repeats.AT_REST))
+        return dg.MaterializeResult(metadata=repeated_metadata(engine.asked_again.AT_REST))
     with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)

@@ -21,13 +21,13 @@ from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType
 from lakegc_dagster.cli.groups import Commands
 from lakegc_dagster.cli.holds import open_now
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from spark_core.branches.stale.deletion import BranchOutcome
+    from spark_core.branches.stale.delete_branches import BranchOutcome
     from spark_core.branches.stale.marked import BranchMark
     from spark_core.model import RunKey
     from spark_core.run import Run
@@ -130,10 +130,10 @@ def branches_delete(config: Path | None, repository: str, key: RunKey) -> int:
       lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.branches.stale import deletion
+        from spark_core.branches.stale import delete_branches
 
         run = open_now(config, stack, repository)
-        code = _show_outcomes(run, key, deletion.delete(run, key, who=who()))
+        code = _show_outcomes(run, key, delete_branches.delete(run, key, who=who()))
         _end_holds(run)
     return code
 
@@ -154,10 +154,10 @@ def branches_restore(
       lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from spark_core.branches.stale import undo
+        from spark_core.branches.stale import make_again
 
         run = open_now(config, stack, repository)
-        return _show_outcomes(run, key, undo.undo(run, key, who=who(), only=only))
+        return _show_outcomes(run, key, make_again.undo(run, key, who=who(), only=only))
 
 
 @branches.command("end-holds")
@@ -209,7 +209,7 @@ def _show_undoable(run: Run) -> None:
 
 def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int:
     from lakegc_dagster.terminal import console
-    from spark_core.branches.stale.deletion import OPEN
+    from spark_core.branches.stale.delete_branches import OPEN
     from spark_core.plain_text import visible
 
     rows = [

@@ -11,7 +11,7 @@ import click
 from lakegc_dagster.cli.act_document import Confirmed
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, read_settings
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey

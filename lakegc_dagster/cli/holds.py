@@ -14,7 +14,7 @@ from lakegc_dagster.cli.act_document import HoldNow
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.cli.groups import Commands
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 
 if TYPE_CHECKING:
     from spark_core.holds import Kind

@@ -15,7 +15,7 @@ from lakegc_dagster.cli.act_document import Confirmed, RuleDone, RulesDone
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, take_over_option
 from lakegc_dagster.cli.holds import open_now
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 from spark_core.errors import FAILED
 
 if TYPE_CHECKING:

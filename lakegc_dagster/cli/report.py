@@ -11,7 +11,7 @@ import click
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.shown_page import show_page
 from lakegc_dagster.cli.shown_report import show_report
-from lakegc_dagster.cli.tables import show_tables
+from lakegc_dagster.cli.unnamed_tables import show_tables
 from lakegc_dagster.terminal.whole_file import require_place, write_file
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from lakegc_dagster.cli.removal import (
     show_removed,
 )
 from lakegc_dagster.cli.shown_policy import rules_in_words, show_found, show_policy
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 from spark_core.json_and_toml import read_json
 
 if TYPE_CHECKING:

@@ -238,7 +238,7 @@ def _to_know(run: PastRun) -> str:
 
 def _totals(found: Sequence[RepositoryStatus]) -> list[str]:
     """Say what all repositories come to, and what that costs in each currency."""
-    from spark_core.report.fates import total
+    from spark_core.report.fate_counts import total
 
     if len(found) < 2:
         return []

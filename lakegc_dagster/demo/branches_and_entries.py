@@ -10,7 +10,7 @@ from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.stored_runs import open_stored
 from lakegc_dagster.terminal import console
 from spark_core.branches import removal
-from spark_core.branches.stale import deletion, marked
+from spark_core.branches.stale import delete_branches, marked
 from spark_core.model import RunKey
 from spark_core.run import Run
 from spark_core.settings import Settings
@@ -48,7 +48,7 @@ def show_branches(shown: Console, settings: Settings) -> None:
     shown.print(console.table("Its branches", ("", "branch", "why"), rows))
     key = RunKey.parse(made.mark)
     marked.confirm(run, key, who=_WHO)
-    for each in deletion.delete(run, key, who=_WHO):
+    for each in delete_branches.delete(run, key, who=_WHO):
         until = "" if each.until is None else f", can be made again until {each.until:%Y-%m-%d}"
         shown.print(f"  {each.branch}: {each.outcome}{until}", markup=False)
     shown.print(f"  undo     lakegc retention branches restore {REPOSITORY_ID} {key}", markup=False)

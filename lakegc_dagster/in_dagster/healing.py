@@ -14,7 +14,7 @@ import dagster as dg
 
 from lakegc_dagster.headlines import of_ended
 from lakegc_dagster.in_dagster.asset_events import Told, tell_again, tell_of_a_check
-from lakegc_dagster.in_dagster.repeats import made_assets
+from lakegc_dagster.in_dagster.done_before import made_assets
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key, partition_key
 from lakegc_dagster.runs.run_config import HOUSE_KEEPING, VERDICT

@@ -22,7 +22,7 @@ from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.runs.job_names import JobName
 from lakegc_dagster.runs.run_config import ops_config
 from lakegc_dagster.schedules.nightly import WantedRun
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 from spark_core.checks import CheckResult
 from spark_core.errors import LakegcError, SameWorkError
 from spark_core.events import Event, OnEvent

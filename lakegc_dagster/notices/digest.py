@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakegc_dagster.notices.messages import Message
 from spark_core.plain_text import bytes_text, counted, moneys_text
-from spark_core.report.fates import total
+from spark_core.report.fate_counts import total
 from spark_core.report.fleet import FleetRow, needs_a_person
 
 # Repositories that a message names; the page has them all.

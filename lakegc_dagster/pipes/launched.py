@@ -20,10 +20,10 @@ from lakegc_dagster.headlines import (
     of_stored,
     of_verdict,
 )
+from lakegc_dagster.in_dagster.done_before import made_assets, repeated_metadata
 from lakegc_dagster.in_dagster.failures import Retries, failure_of, raising_failures, refusal_of
 from lakegc_dagster.in_dagster.healing import failed_before, heal
 from lakegc_dagster.in_dagster.private_doors import is_of_a_backfill
-from lakegc_dagster.in_dagster.repeats import made_assets, repeated_metadata
 from lakegc_dagster.metadata import (
     Metadata,
     above,

@@ -46,9 +46,9 @@ from spark_core.settings import Settings, no_settings
 from spark_core.settings.environment import environment_of
 from spark_core.spark import placement
 from spark_core.spark.cluster import prepare_cluster
+from spark_core.spark.connect import choose_remote, chosen_remote, require_connect
 from spark_core.spark.java import check_java, use_launched_java
 from spark_core.spark.placement import Work
-from spark_core.spark.remote import choose_remote, chosen_remote, require_connect
 from spark_core.spark.session import Session, default_master, is_started, spark_config
 
 if TYPE_CHECKING:

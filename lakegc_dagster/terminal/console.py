@@ -26,7 +26,7 @@ from spark_core.text_table import FIGURES
 if TYPE_CHECKING:
     from spark_core.records.manifest import Manifest
     from spark_core.report import Group, Report
-    from spark_core.report.blocks import Rows
+    from spark_core.report.text_blocks import Rows
 
 # Wide enough for a table in a CI log, where no terminal gives a width.
 _WIDTH_WITHOUT_TERMINAL = 140
@@ -254,7 +254,7 @@ def steps_table(stored: Mapping[str, Manifest]) -> Table:
 
 def groups_table(title: str, groups: Iterable[Group], what: str = "why") -> Table:
     """Make a table of groups of objects."""
-    from spark_core.report.blocks import rows_of_groups
+    from spark_core.report.text_blocks import rows_of_groups
 
     return _rows(rows_of_groups(title, groups, what))
 
@@ -265,7 +265,7 @@ def _rows(block: Rows) -> Table:
 
 def show_report(shown: Console, report: Report) -> None:
     """Show a report: totals, what may go, what is kept, why, and what a sweep did."""
-    from spark_core.report.blocks import Rows, blocks
+    from spark_core.report.text_blocks import Rows, blocks
 
     for block in blocks(report):
         shown.print()

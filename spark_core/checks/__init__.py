@@ -19,7 +19,9 @@ from spark_core.checks.expired import only_data_expires as only_data_expires
 from spark_core.checks.expired import only_old_objects_expire as only_old_objects_expire
 from spark_core.checks.expired import plan_is_a_selection_of_fates as plan_is_a_selection_of_fates
 from spark_core.checks.expired import tables_were_made_in_order as tables_were_made_in_order
-from spark_core.checks.history import nothing_changed_suddenly as nothing_changed_suddenly
+from spark_core.checks.last_runs_compared import (
+    nothing_changed_suddenly as nothing_changed_suddenly,
+)
 from spark_core.checks.live_objects import live_objects_are_listed as live_objects_are_listed
 from spark_core.checks.namespace_and_clocks import clocks_agree as clocks_agree
 from spark_core.checks.namespace_and_clocks import (

@@ -12,7 +12,7 @@ from typing import Any
 from spark_core import __version__, lakegc_keys
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
-from spark_core.checks.history import standing
+from spark_core.checks.last_runs_compared import standing
 from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import tables

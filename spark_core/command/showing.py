@@ -9,7 +9,7 @@ from spark_core import report as reports
 from spark_core.doctor import Finding
 from spark_core.plain_text import visible
 from spark_core.records import tables
-from spark_core.report.blocks import Rows, blocks
+from spark_core.report.text_blocks import Rows, blocks
 from spark_core.run import Run
 from spark_core.run.local_path import local_path
 from spark_core.text_table import text_table

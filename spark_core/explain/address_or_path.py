@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_core.addresses.namespace import AddressType
 from spark_core.did_you_mean import did_you_mean
 from spark_core.errors import AddressError, NotFoundError, SettingsError
-from spark_core.lakefs.entries import just_before
+from spark_core.lakefs.path_lookups import just_before
 from spark_core.run import Run
 
 SCHEME = "lakefs://"

@@ -23,10 +23,10 @@ from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.records.journal import ROWS, Journal
 from spark_core.references.expired_entries import UNREADABLE
-from spark_core.report.undo import undo_words
+from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
-from spark_core.sweep.outcomes import PLANNED, report
+from spark_core.sweep.deletion_report import PLANNED, report
 
 _GONE = ("deleted", "already_gone")
 

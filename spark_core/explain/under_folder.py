@@ -20,7 +20,7 @@ from spark_core.addresses.namespace import AddressType
 from spark_core.errors import AddressError, NotFoundError
 from spark_core.explain.address_or_path import SCHEME, no_such_ref, ref_and_path
 from spark_core.fates import Fate
-from spark_core.lakefs.entries import just_before
+from spark_core.lakefs.path_lookups import just_before
 from spark_core.records import tables
 from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import UNREADABLE

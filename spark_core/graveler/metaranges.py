@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.errors import CorruptTableError
 from spark_core.graveler.blocks import Pieces
-from spark_core.graveler.loops import messages, statuses
+from spark_core.graveler.loops import protobuf_messages, statuses
 from spark_core.graveler.records import METARANGES, RANGES, gather, scan
 from spark_core.graveler.sstable import read_properties
 
@@ -91,7 +91,7 @@ def read_ranges_of(
     count = len(records.keys)
     minima, maxima = Pieces.room(count), Pieces.room(count)
     sizes, counts = np.empty(count, np.int64), np.empty(count, np.int64)
-    status, position = messages.range_data_fields(
+    status, position = protobuf_messages.range_data_fields(
         blocks.buffer,
         records.payloads.starts,
         records.payloads.lengths,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.errors import CorruptTableError
 from spark_core.graveler.blocks import Pieces
-from spark_core.graveler.loops import messages, statuses
+from spark_core.graveler.loops import protobuf_messages, statuses
 from spark_core.graveler.records import RANGES, Records, gather, scan
 
 # An entry's identity is a SHA-256.
@@ -64,7 +64,7 @@ def read_dated_range(
     entries = _entries(records)
     seconds, blocks = np.zeros(len(records.keys), np.int64), records.table.data
     payloads = records.payloads
-    status, position = messages.entry_times(
+    status, position = protobuf_messages.entry_times(
         blocks.buffer, payloads.starts, payloads.lengths, seconds
     )
     if status != statuses.OK:
@@ -89,7 +89,7 @@ def _entries(records: Records) -> pa.RecordBatch:
     _check_identities(records)
     addresses, checksums = Pieces.room(count), Pieces.room(count)
     types, sizes = np.empty(count, np.int32), np.empty(count, np.int64)
-    status, position = messages.entry_fields(
+    status, position = protobuf_messages.entry_fields(
         blocks.buffer,
         records.payloads.starts,
         records.payloads.lengths,

@@ -13,7 +13,7 @@ from spark_core.errors import CorruptTableError
 from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks, Longs, Pieces
 from spark_core.graveler.identity import tagged_map
 from spark_core.graveler.loops import block_records, buffers, hashes, statuses
-from spark_core.graveler.loops.values import split_values
+from spark_core.graveler.loops.record_values import split_values
 from spark_core.graveler.sstable import Table, open_table
 
 RANGES, METARANGES = "ranges", "metaranges"

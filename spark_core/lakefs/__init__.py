@@ -17,15 +17,15 @@ from spark_core.lakefs.branch_reads import ActionFile as ActionFile
 from spark_core.lakefs.branch_reads import BranchReads as BranchReads
 from spark_core.lakefs.branch_reads import Pull as Pull
 from spark_core.lakefs.branch_reads import StagedEntry as StagedEntry
-from spark_core.lakefs.entries import CallBudget as CallBudget
-from spark_core.lakefs.entries import addresses_on as addresses_on
-from spark_core.lakefs.entries import pages_of as pages_of
 from spark_core.lakefs.failures import NoSuchCallError as NoSuchCallError
 from spark_core.lakefs.files import read_refs_dump as read_refs_dump
 from spark_core.lakefs.files import read_retained as read_retained
 from spark_core.lakefs.files import read_uncommitted as read_uncommitted
 from spark_core.lakefs.files import uncommitted_files as uncommitted_files
 from spark_core.lakefs.options import ServerOptions
+from spark_core.lakefs.path_lookups import CallBudget as CallBudget
+from spark_core.lakefs.path_lookups import addresses_on as addresses_on
+from spark_core.lakefs.path_lookups import pages_of as pages_of
 from spark_core.lakefs.rules import LONGEST_RETENTION_DAYS as LONGEST_RETENTION_DAYS
 from spark_core.lakefs.scans import DiffsRead as DiffsRead
 from spark_core.lakefs.scans import diff_addresses as diff_addresses

@@ -26,7 +26,7 @@ from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
 from spark_core.lakefs.answer_types import PreparedUncommitted
 from spark_core.lakefs.branch_diff import Entry, LookUp, StagedEntries, staged_on
-from spark_core.lakefs.entries import addresses_on, entries_on
+from spark_core.lakefs.path_lookups import addresses_on, entries_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.side_by_side import side_by_side

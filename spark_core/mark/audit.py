@@ -16,7 +16,7 @@ from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
 from spark_core.index.deletions import deleted_by
-from spark_core.mark.hashes import among
+from spark_core.mark.hashes_of_table import among
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures

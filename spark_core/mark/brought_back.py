@@ -21,7 +21,7 @@ from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.errors import IncompleteReadError, NotFoundError, RefusedError
 from spark_core.holds import Holds
 from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
-from spark_core.mark.hashes import among
+from spark_core.mark.hashes_of_table import among
 from spark_core.model import Refs, RetentionRules, RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import EARLIER_DUMP, CommitsFigures, ListedFigures

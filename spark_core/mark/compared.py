@@ -15,7 +15,7 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import Numbered
 from spark_core.fates.deciding import OF_STANDING, Known
 from spark_core.holds import Holds
-from spark_core.index.entries import IN_DATA
+from spark_core.index.entry_numbers import IN_DATA
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable

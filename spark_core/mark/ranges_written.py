@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.index import choosing
-from spark_core.index import entries as indexed
-from spark_core.index.entries import Kept
+from spark_core.index import entry_numbers as indexed
+from spark_core.index.entry_numbers import Kept
 from spark_core.index.saved import holds
 from spark_core.records import tables, writing
 from spark_core.records.writing import Receipt, Target, Written

@@ -18,7 +18,7 @@ from spark_core import graveler, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import CorruptTableError
 from spark_core.index import choosing
-from spark_core.index import entries as indexed
+from spark_core.index import entry_numbers as indexed
 from spark_core.index.known import Known
 from spark_core.records import tables, writing
 from spark_core.records.figures import TakenFigures

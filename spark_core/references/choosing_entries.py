@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
-from spark_core.index import entries as indexed
+from spark_core.index import entry_numbers as indexed
 from spark_core.spark.exchange import Batches
 
 # Chooses entries, columns of `schemas.INDEXED_ENTRIES`: an array of booleans.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
-from spark_core.index.entries import IN_DATA
+from spark_core.index.entry_numbers import IN_DATA
 from spark_core.index.lookups import look_up
 from spark_core.records import reading
 from spark_core.records.figures import IndexFigures, ListedFigures

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.index import entries as indexed
-from spark_core.index.entries import Spans
+from spark_core.index import entry_numbers as indexed
+from spark_core.index.entry_numbers import Spans
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures
 from spark_core.records.manifest import Part

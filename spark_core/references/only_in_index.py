@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from spark_core.addresses.address_hashes import are_among, hashed
 from spark_core.addresses.namespace import slice_batch
 from spark_core.index.choosing import is_before
-from spark_core.index.entries import in_numbers
+from spark_core.index.entry_numbers import in_numbers
 from spark_core.records.figures import IndexFigures
 from spark_core.references.choosing_entries import Alike
 from spark_core.spark.exchange import Batches

@@ -16,7 +16,7 @@ from spark_core.addresses.address_hashes import Distinct, hashed
 from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
-from spark_core.index.entries import Kept
+from spark_core.index.entry_numbers import Kept
 from spark_core.references import expired_entries
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.shared_ranges import RANGES, ROWS_HELD

@@ -4,8 +4,8 @@ This package decides nothing.
 """
 
 from spark_core.report.chart import chart as chart
-from spark_core.report.fates import fates_of as fates_of
-from spark_core.report.fates import total as total
+from spark_core.report.fate_counts import fates_of as fates_of
+from spark_core.report.fate_counts import total as total
 from spark_core.report.kind import kind_of as kind_of
 from spark_core.report.mark_summary import kept_of as kept_of
 from spark_core.report.mark_summary import of_mark as of_mark

@@ -13,7 +13,7 @@ from spark_core.records.figures import (
     ExpiredFigures,
     ListedFigures,
 )
-from spark_core.report.fates import fates_of
+from spark_core.report.fate_counts import fates_of
 from spark_core.report.values import bytes_text
 
 NAMED_HOLDS = 10

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from spark_core.plain_text import amounts_text, bytes_text, counted, escape
 from spark_core.report.drawings import bars, columns, sparkline
-from spark_core.report.fates import Amount, total
+from spark_core.report.fate_counts import Amount, total
 from spark_core.report.page_parts import document
 from spark_core.report.past_run import PastRun
 from spark_core.report.status import RepositoryStatus

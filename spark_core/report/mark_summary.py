@@ -22,7 +22,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.report.cautions import cautions
 from spark_core.report.checks import checks_of, refused
-from spark_core.report.fates import WORDS, Amount, fates_of, may_go, total
+from spark_core.report.fate_counts import WORDS, Amount, fates_of, may_go, total
 from spark_core.report.kind import kind_of
 from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.report import Report

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from spark_core.plain_text import Price
 from spark_core.records.figures import Collects
-from spark_core.report.fates import Amount, as_json, total
+from spark_core.report.fate_counts import Amount, as_json, total
 from spark_core.sweep import FINAL
 
 State = Literal[

@@ -30,7 +30,7 @@ from spark_core.records.figures import (
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
 from spark_core.records.verdict_document import Verdict
-from spark_core.report.fates import Amount, fates_of, total
+from spark_core.report.fate_counts import Amount, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.past_run import PastRun, State
 from spark_core.storage import ObjectStore

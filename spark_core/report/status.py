@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_core.plain_text import Price
 from spark_core.records.figures import Collects
-from spark_core.report.fates import as_json
+from spark_core.report.fate_counts import as_json
 
 # Runs of the kinds that are not the collection itself, in words.
 OTHER_KINDS: Mapping[Collects, str] = {

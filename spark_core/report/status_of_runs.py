@@ -10,7 +10,7 @@ from typing import Any
 from spark_core.model import RunKey
 from spark_core.plain_text import Price
 from spark_core.records.figures import Collects
-from spark_core.report.fates import total
+from spark_core.report.fate_counts import total
 from spark_core.report.past_run import PastRun
 from spark_core.report.status import OTHER_KINDS, KindStatus, RepositoryStatus
 

@@ -12,8 +12,8 @@ from spark_core.mark.group_sums import GroupSums
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.report.cautions import busy_store
+from spark_core.report.how_to_undo import undo_words
 from spark_core.report.report import Report
-from spark_core.report.undo import undo_words
 from spark_core.report.values import NAMED, FailedObject, Group, most_bytes_first
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches

@@ -5,7 +5,7 @@ This package is pure: it takes the commit graph and the rules, and returns value
 """
 
 from spark_core.retention.graph import require_whole as require_whole
-from spark_core.retention.lines import Expiry as Expiry
+from spark_core.retention.lines_of_parents import Expiry as Expiry
 from spark_core.retention.retained import Retention, retained_commits
 from spark_core.retention.retained import decide as decide
 from spark_core.retention.sole_keepers import DEFAULT_RULE as DEFAULT_RULE

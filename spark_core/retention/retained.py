@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from spark_core.model import Refs, RetentionRules
 from spark_core.retention.graph import last_commits, names_by_commit, require_whole
-from spark_core.retention.lines import Expiry, ReachedByLines
+from spark_core.retention.lines_of_parents import Expiry, ReachedByLines
 
 # Names that a reason lists; it counts the rest, because a head can have a thousand branches.
 _NAMES_SHOWN = 3

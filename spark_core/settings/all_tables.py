@@ -207,7 +207,7 @@ class Settings(Section):
     @property
     def spark_remote(self) -> str | None:
         """The address of a Spark Connect server; None when the session has a master."""
-        from spark_core.spark.remote import chosen_remote
+        from spark_core.spark.connect import chosen_remote
 
         return self.spark.remote or (None if self.spark.master else chosen_remote())
 
@@ -223,7 +223,7 @@ class Settings(Section):
 
     def spark_config(self) -> dict[str, str]:
         """Return the properties of the Spark session."""
-        from spark_core.spark.remote import remote_config
+        from spark_core.spark.connect import remote_config
         from spark_core.spark.session import spark_config
 
         if self.spark_remote is not None:

@@ -24,8 +24,8 @@ def require_spark(settings: Settings) -> None:
     Raises:
         SettingsError: Names what is missing.
     """
+    from spark_core.spark.connect import require_connect
     from spark_core.spark.java import check_java
-    from spark_core.spark.remote import require_connect
 
     if settings.spark_remote is None:
         check_java()
@@ -43,7 +43,7 @@ def session_of(settings: Settings, properties: Mapping[str, str] | None = None) 
         properties: Spark's properties over those of the settings.
     """
     from spark_core.spark.cluster import prepare_cluster
-    from spark_core.spark.remote import choose_remote
+    from spark_core.spark.connect import choose_remote
     from spark_core.spark.session import start_session
 
     choose_remote(settings.spark_remote)

@@ -17,7 +17,7 @@ from spark_core.errors import SettingsError
 from spark_core.run import Storage
 from spark_core.settings import Settings
 from spark_core.settings.environment import storages_of
-from spark_core.spark.remote import choose_remote
+from spark_core.spark.connect import choose_remote
 
 if TYPE_CHECKING:
     from spark_core.spark.session import Session

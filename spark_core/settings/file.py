@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json, read_toml
-from spark_core.settings.lines import Place, line_of
+from spark_core.settings.line_of_setting import Place, line_of
 
 PREFIX = "LAKEGC__"
 

@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 from spark_core import __version__
 from spark_core.errors import SettingsError
 from spark_core.site import SITE
-from spark_core.spark.probe import PythonProcess, probe_executors
-from spark_core.spark.remote import is_remote
+from spark_core.spark.connect import is_remote
+from spark_core.spark.python_of_executors import PythonProcess, probe_executors
 from spark_core.spark.session import runs_here
 
 _PACKAGE = "spark_core"

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_core.errors import SettingsError
-from spark_core.spark import remote
+from spark_core.spark import connect
 from spark_core.spark.class_archive import class_archive, spark_home
 from spark_core.spark.failures import surfacing_errors
 from spark_core.spark.java import use_launched_java
@@ -47,12 +47,12 @@ _MORE_THAN_CORES = 100_000
 
 def master_of(spark: SparkSession) -> str:
     """Return the master of a session; of one on a server elsewhere, whatever it has, its name."""
-    return remote.NAME if remote.is_remote(spark) else spark.sparkContext.master or ""
+    return connect.NAME if connect.is_remote(spark) else spark.sparkContext.master or ""
 
 
 def cores(spark: SparkSession) -> int:
     """Return how many tasks of a session run at once."""
-    if not remote.is_remote(spark):
+    if not connect.is_remote(spark):
         return spark.sparkContext.defaultParallelism
     # Spark cuts a range into as many parts if it is not told how many.
     parts = spark.range(_MORE_THAN_CORES).selectExpr("spark_partition_id() AS part")
@@ -85,7 +85,7 @@ def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
     """
     if runs_here(spark):
         return False
-    if remote.is_remote(spark):
+    if connect.is_remote(spark):
         # A server does not tell whether it ran a stage again.
         return True
     return was_retried or speculates(spark) or _ran_anything_again(spark)
@@ -214,7 +214,7 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
     Args:
         properties: The result of `spark_config`.
     """
-    if remote.chosen_remote() is None:
+    if connect.chosen_remote() is None:
         use_launched_java(properties)
     builder = SparkSession.builder
     for name, value in properties.items():

@@ -35,12 +35,12 @@ from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.deletion_orders import Dispose, delete
+from spark_core.sweep.deletion_report import FINAL as FINAL
+from spark_core.sweep.deletion_report import OUTCOMES as OUTCOMES
+from spark_core.sweep.deletion_report import measure, write_report
+from spark_core.sweep.deletion_report import require_complete as require_complete
 from spark_core.sweep.first_sweep import require_answered
 from spark_core.sweep.leftovers import recheck_leftovers
-from spark_core.sweep.outcomes import FINAL as FINAL
-from spark_core.sweep.outcomes import OUTCOMES as OUTCOMES
-from spark_core.sweep.outcomes import measure, write_report
-from spark_core.sweep.outcomes import require_complete as require_complete
 from spark_core.sweep.plan import left_open as left_open
 from spark_core.sweep.plan import require_same_mark, require_unfinished, require_whole_plan
 from spark_core.sweep.plan import require_unchanged_repository as require_unchanged_repository

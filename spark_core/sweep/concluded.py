@@ -13,7 +13,7 @@ from spark_core.records.writing import Receipt, write_parts
 from spark_core.references import rows_aside
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches
-from spark_core.sweep.outcomes import are_finished
+from spark_core.sweep.deletion_report import are_finished
 
 CONCLUDED = pa.schema([ADDRESS_HASH, schemas.JOURNAL.field("address")])
 

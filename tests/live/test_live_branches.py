@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.branches.stale import deletion, marked, server_patterns, undo
+from spark_core.branches.stale import delete_branches, make_again, marked, server_patterns
 from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.model import RunKey
 from spark_core.references.policies import versions
@@ -63,10 +63,10 @@ def test_confirmed_branches_go_and_come_back_with_their_bytes(repository, opened
     assert [row.branch for row in made.going.values()] == ["dev-1"], whys
     assert "it has staged entries (c)" in whys["dev-staged"]
     marked.confirm(opened(), made.key, who="live")
-    (gone,) = deletion.delete(opened(), made.key, who="live")
+    (gone,) = delete_branches.delete(opened(), made.key, who="live")
     assert gone.outcome == "deleted"
     assert set(before) - set(heads(repository)) == {"dev-1"}
-    (back,) = undo.undo(opened(), made.key, who="live")
+    (back,) = make_again.undo(opened(), made.key, who="live")
     assert back.outcome == "made again"
     assert heads(repository) == before
     answer = repository.ask("GET", "/refs/dev-1/objects", query={"path": "b"})

@@ -10,7 +10,7 @@ import lakefs_sdk
 import pytest
 
 from spark_core.branches import removal
-from spark_core.branches.stale import deletion, marked, undo
+from spark_core.branches.stale import delete_branches, make_again, marked
 from spark_core.errors import LakegcError, PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, walk_refs
 from spark_core.lakefs.permissions import Permissions
@@ -231,9 +231,11 @@ def branches_went_and_came_back(enforcing, repository, document):
         run = opened(enforcing, repository, "gardener", clock=clock, seconds=9)
         key = marked.mark(run, who="live").key
         marked.confirm(run, key, who="live")
-        assert [each.outcome for each in deletion.delete(run, key, who="live")] == ["deleted"]
+        assert [each.outcome for each in delete_branches.delete(run, key, who="live")] == [
+            "deleted"
+        ]
         assert set(repository.branches()) == {"main"}
-        assert [each.outcome for each in undo.undo(run, key, who="live")] == ["made again"]
+        assert [each.outcome for each in make_again.undo(run, key, who="live")] == ["made again"]
     except PermissionDeniedError as refused:
         return str(refused)
     assert repository.branches() == before

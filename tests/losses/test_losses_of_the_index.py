@@ -17,7 +17,7 @@ from spark_core import graveler, lakegc_keys, mark, recorded_work, schemas
 from spark_core.errors import CorruptTableError, LakegcError
 from spark_core.index import saved as documents
 from spark_core.index.choosing import Clean, choose
-from spark_core.index.entries import digests
+from spark_core.index.entry_numbers import digests
 from spark_core.mark import taken_ranges
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures

@@ -23,7 +23,7 @@ from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.references.policies import confirmed, versions
 from spark_core.references.policies.document import Policy
-from spark_core.report.fates import VANISHED, WORDS, total
+from spark_core.report.fate_counts import VANISHED, WORDS, total
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status_of_runs import status_of
 from spark_core.spark import placement

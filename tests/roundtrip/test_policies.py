@@ -291,7 +291,7 @@ def test_executors_find_what_the_driver_finds(told, monkeypatch):
     here = told.named(rule("main/logs/", 1))
     assert set(here) == set(logs)
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    monkeypatch.setattr("spark_core.references.policies.history._COMMITS_OF_A_TASK", 2)
+    monkeypatch.setattr("spark_core.references.policies.range_changes._COMMITS_OF_A_TASK", 2)
     monkeypatch.setattr("spark_core.references.policies.dated_entries._RANGES_OF_A_TASK", 2)
     told.at(10)
     assert set(told.named(rule("main/logs/", 1))) == set(logs)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
-from spark_core.branches.stale import deletion, marked, undo
+from spark_core.branches.stale import delete_branches, make_again, marked
 from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import RunKey
@@ -97,8 +97,8 @@ def test_the_policies_suffice_and_no_action_of_them_is_left_over(sandbox, open_a
     marked.confirm(run, key, who="ann")
     assert set(_actions(MARK)) <= user.used
     user, run = open_as(_together(COLLECT, MARK, DELETE))
-    (gone,) = deletion.delete(run, key, who="ann")
-    (back,) = undo.undo(run, key, who="ann")
+    (gone,) = delete_branches.delete(run, key, who="ann")
+    (back,) = make_again.undo(run, key, who="ann")
     assert (gone.outcome, back.outcome) == ("deleted", "made again")
     assert set(_actions(MARK, DELETE)) <= user.used
 
@@ -115,7 +115,7 @@ def test_whoever_may_only_mark_deletes_nothing(sandbox, open_as):
     key = _marked(run)
     marked.confirm(run, key, who="ann")
     with pytest.raises(PermissionDeniedError, match="fs:DeleteBranch") as refused:
-        deletion.delete(run, key, who="ann")
+        delete_branches.delete(run, key, who="ann")
     assert "No branch is known to be deleted by this call" in str(refused.value)
     assert {branch.id for branch in run.server.branches("repo")} == {"main", "dev-1"}
 
@@ -124,6 +124,6 @@ def test_without_the_making_of_branches_none_is_made_again(open_as):
     _, run = open_as(_together(COLLECT, MARK, DELETE, without="fs:CreateBranch"))
     key = _marked(run)
     marked.confirm(run, key, who="ann")
-    deletion.delete(run, key, who="ann")
+    delete_branches.delete(run, key, who="ann")
     with pytest.raises(PermissionDeniedError, match="fs:CreateBranch"):
-        undo.undo(run, key, who="ann")
+        make_again.undo(run, key, who="ann")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from spark_core.model import Branch, Commit, Refs
+from spark_core.references.policies.canonical_names import Graph, lines, micros
 from spark_core.references.policies.due import AT_HEAD, KEPT, RETAINED, Entry, Judge
-from spark_core.references.policies.history import CommitTables, compare, merged
-from spark_core.references.policies.names import Graph, lines, micros
+from spark_core.references.policies.range_changes import CommitTables, compare, merged
 from spark_core.references.policies.sightings import Sighting, gone_since
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

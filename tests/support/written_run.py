@@ -21,7 +21,7 @@ from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
 from spark_core.run.cutoff import cutoff_of
 from spark_core.storage import StoreOptions, open_store
-from spark_core.sweep.outcomes import measure
+from spark_core.sweep.deletion_report import measure
 from tests.support.clock import FakeClock
 from tests.support.figures import given
 from tests.support.standing import standing

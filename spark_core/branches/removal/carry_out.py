@@ -23,8 +23,8 @@ from spark_core.branches.removal.merges import (
 from spark_core.branches.removal.promise import Promise, Removed, Taking, promise
 from spark_core.branches.removal.record import Outcome, Planned, State
 from spark_core.branches.removal.refused import WriteRefusedError
-from spark_core.branches.removal.rules import RemovalRule
-from spark_core.branches.removal.staged import StagedLook
+from spark_core.branches.removal.removal_rules import RemovalRule
+from spark_core.branches.removal.reset_staged import StagedLook
 from spark_core.branches.removal.stopped import StoppedError, became_of, words_of_staged
 from spark_core.branches.removal.work_branch import AtWork
 from spark_core.branches.removal.writes import Writes

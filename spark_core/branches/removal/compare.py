@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_core.branches.removal.look import addresses_of, lots
-from spark_core.branches.removal.rules import RemovalRule
+from spark_core.branches.removal.removal_rules import RemovalRule
 from spark_core.errors import IncompleteReadError
 from spark_core.model import Commit
 from spark_core.run import Run

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from spark_core.addresses.address_hashes import sorted_once
 from spark_core.addresses.namespace import AddressType
-from spark_core.branches.removal.rules import RemovalRule, is_old, old_enough
+from spark_core.branches.removal.removal_rules import RemovalRule, is_old, old_enough
 from spark_core.branches.removal.writes import MOST_PATHS
 from spark_core.holds import Holds
 from spark_core.lakefs import DatedEntry, addresses_on

@@ -11,7 +11,7 @@ from spark_core.branches.removal.carry_out import RemovalOrders, RuleWork
 from spark_core.branches.removal.look import NamedByRule
 from spark_core.branches.removal.promise import taking_now
 from spark_core.branches.removal.record import Begun, Outcome, Planned
-from spark_core.branches.removal.rules import RemovalRule, removal_rules
+from spark_core.branches.removal.removal_rules import RemovalRule, removal_rules
 from spark_core.clocks import require_near
 from spark_core.errors import NotFoundError, SettingsError, VerdictError
 from spark_core.lakefs.side_by_side import side_by_side

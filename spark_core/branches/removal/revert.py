@@ -10,7 +10,7 @@ from spark_core.branches.removal.merges import (
     reverted_at_once,
     was_moved,
 )
-from spark_core.branches.removal.missing import Looked
+from spark_core.branches.removal.objects_gone import Looked
 from spark_core.branches.removal.record import Planned
 from spark_core.branches.removal.refused import WriteRefusedError
 from spark_core.branches.removal.writes import Writes

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from spark_core.branches.removal import missing, record
+from spark_core.branches.removal import objects_gone, record
 from spark_core.branches.removal.merges import find_merge, leads_to
-from spark_core.branches.removal.missing import Looked
+from spark_core.branches.removal.objects_gone import Looked
 from spark_core.branches.removal.promise import (
     Promise,
     Removed,
@@ -199,7 +199,7 @@ class _Undoing:
     def _look(self, merge: Commit) -> tuple[Looked, Sequence[SweptSince]]:
         """Look for the objects of a merge; note what was found and until when it is promised."""
         list_key = record.missing_list(self.run, self.kept.begun.run, self.planned.rule)
-        self.looked = looked = missing.look(self.run, merge, list_key)
+        self.looked = looked = objects_gone.look(self.run, merge, list_key)
         since = merge.creation_date
         sweeps = sweeps_since(self.run, since)
         removed = Removed(self.planned.branch, looked.path, since, min(since, looked.oldest))
@@ -256,7 +256,7 @@ class _Undoing:
 
     def _gone(self, looked: Looked, sweeps: Sequence[RunKey]) -> str:
         """Say how many objects are gone, which, by whom, and where all of them are listed."""
-        some = missing.taken_by(self.run, sweeps, [address for _, address in looked.some])
+        some = objects_gone.taken_by(self.run, sweeps, [address for _, address in looked.some])
         path = looked.some[0][0]
         count = (
             f"none of its {looked.entries:,} entries has an object"

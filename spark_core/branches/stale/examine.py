@@ -14,7 +14,7 @@ from spark_core import holds
 from spark_core.branches.stale import decide, hooks
 from spark_core.branches.stale.decide import Dates, Staged, Step, Terms
 from spark_core.branches.stale.hooks import HookFile
-from spark_core.branches.stale.staged import digest_of, staged_on
+from spark_core.branches.stale.staged_digest import digest_of, staged_on
 from spark_core.clocks import SystemClock, require_near, require_not_set_back
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile

@@ -32,7 +32,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.references.commits import read_commits, tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.table_reader import TableReader
-from spark_core.report.fates import total
+from spark_core.report.fate_counts import total
 from spark_core.run import Run
 from spark_core.spark.exchange import (
     AnySource,

@@ -20,7 +20,7 @@ from spark_core.addresses.collectable import may_be_own
 from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.policies.due import RETAINED
-from spark_core.references.policies.history import History
+from spark_core.references.policies.range_changes import History
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from spark_core.references.policies.canonical_names import NEVER, Graph, Lines
 from spark_core.references.policies.document import UNCOMMITTED, Action, Policy
-from spark_core.references.policies.names import NEVER, Graph, Lines
 
 # Bits of what is known of a range, and so of each entry that it holds: a branch's head has it; a
 # retained commit has it; a tag or a hold keeps it; what is staged may have been compacted into it.

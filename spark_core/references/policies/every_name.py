@@ -19,12 +19,12 @@ from spark_core.errors import IncompleteReadError
 from spark_core.records.reading import StoredTable
 from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, tables_prefix
-from spark_core.references.policies import history, sightings
+from spark_core.references.policies import range_changes, sightings
+from spark_core.references.policies.canonical_names import Graph, lines, micros
 from spark_core.references.policies.dated_entries import entries_of
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import AT_HEAD, KEPT, RETAINED, Judge
 from spark_core.references.policies.named_by_rules import NamedByRules
-from spark_core.references.policies.names import Graph, lines, micros
 from spark_core.references.policies.objects_due import Judges
 from spark_core.references.policies.staged_due import StagedJudge
 from spark_core.references.table_reader import TableReader
@@ -53,7 +53,7 @@ class Judged(Generic[Done]):
 
     found: NamedByRules
     judge: Judge
-    past: history.History
+    past: range_changes.History
     done: Sequence[Done]
 
 
@@ -90,7 +90,7 @@ def meet_all_names(
     graph = _graph(run, read)
     reader = TableReader.of(run, tables_prefix(run))
     runs = sightings.stored(run)
-    past = history.read_history(
+    past = range_changes.read_history(
         run,
         reader,
         graph,
@@ -144,7 +144,7 @@ def _judge_of(
     read: ReadCommits,
     *,
     runs: Sequence[sightings.Sighting],
-    past: history.History,
+    past: range_changes.History,
 ) -> Judge:
     seen = [each.heads for each in reversed(runs) if each.heads is not None]
     main_lines = lines(

@@ -20,10 +20,10 @@ from spark_core import schemas
 from spark_core.holds import Holds
 from spark_core.references import rows_aside
 from spark_core.references.policies import dated_entries, staged_names
+from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import Due, Entry, Judge
 from spark_core.references.policies.named_by_rules import NamedByRules
-from spark_core.references.policies.names import micros
 from spark_core.references.policies.staged_due import StagedJudge
 from spark_core.spark.exchange import Sent
 

@@ -15,7 +15,7 @@ from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.model import Branch, RunKey
 from spark_core.records import reading, tables
 from spark_core.references.heads import Heads
-from spark_core.references.policies.names import NEVER, Graph, micros
+from spark_core.references.policies.canonical_names import NEVER, Graph, micros
 from spark_core.run import Run
 
 # A manifest is read for each run.

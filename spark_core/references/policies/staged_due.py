@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from spark_core.holds import Holds
+from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.document import UNCOMMITTED, Policy
 from spark_core.references.policies.due import Due
-from spark_core.references.policies.names import micros
 
 # What the server shows for bytes that are no UTF-8: nobody knows such a path.
 _UNREADABLE = "\ufffd"

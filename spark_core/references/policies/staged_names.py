@@ -30,7 +30,7 @@ from spark_core.records import reading, tables
 from spark_core.records.manifest import Part
 from spark_core.references import rows_aside
 from spark_core.references.kept_objects import alive_hashes
-from spark_core.references.policies.names import micros
+from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.staged_due import StagedJudge, StagedName
 from spark_core.references.uncommitted import Diffs
 from spark_core.run import Run

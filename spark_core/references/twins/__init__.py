@@ -11,9 +11,9 @@ from is kept (`read_by_branches`), and so are candidates for which the calls do 
 (`unasked`), and no others.
 """
 
-from spark_core.references.twins.answers import NONE as NONE
-from spark_core.references.twins.answers import READ_BY_BRANCH as READ_BY_BRANCH
-from spark_core.references.twins.answers import Answers as Answers
-from spark_core.references.twins.candidates import OBJECTS as OBJECTS
-from spark_core.references.twins.candidates import sizes_of as sizes_of
+from spark_core.references.twins.branch_answers import NONE as NONE
+from spark_core.references.twins.branch_answers import READ_BY_BRANCH as READ_BY_BRANCH
+from spark_core.references.twins.branch_answers import Answers as Answers
+from spark_core.references.twins.candidates_by_time import OBJECTS as OBJECTS
+from spark_core.references.twins.candidates_by_time import sizes_of as sizes_of
 from spark_core.references.twins.search import find as find

@@ -42,7 +42,7 @@ from spark_core.addresses.address_hashes import are_among, hashed, place_among, 
 from spark_core.references.expired_entries import SAID
 from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
 from spark_core.references.stated import stated_by_the_store
-from spark_core.references.twins.candidates import CANDIDATES
+from spark_core.references.twins.candidates_by_time import CANDIDATES
 from spark_core.spark.exchange import AnySource, Batches, no_rows, numbers_of
 
 # What the entries of an object say of it: ends, which are equal where all agree.

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.references.head_entries import HeadEntries
-from spark_core.references.twins.answers import READ_BY_BRANCH
 from spark_core.references.twins.asking import SHOWN
-from spark_core.references.twins.candidates import Candidates, chosen
+from spark_core.references.twins.branch_answers import READ_BY_BRANCH
+from spark_core.references.twins.candidates_by_time import Candidates, chosen
 from spark_core.spark.exchange import AnySource
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import are_among, hashed, place_among, sorted_once
 from spark_core.references.head_entries import HASHES, MD5, HeadEntries, of_heads
-from spark_core.references.twins.candidates import Candidates
+from spark_core.references.twins.candidates_by_time import Candidates
 from spark_core.references.twins.evidence import Evidence, Used, grouped
 from spark_core.references.twins.keyed_rows import KEYED, rows_with_keys
 from spark_core.references.twins.questions import (

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_core.addresses.address_hashes import are_among, place_among, sorted_once
 from spark_core.references.head_entries import HASHES
 from spark_core.references.twins.asking import Asking
-from spark_core.references.twins.candidates import CANDIDATES, Candidates
+from spark_core.references.twins.candidates_by_time import CANDIDATES, Candidates
 from spark_core.references.twins.evidence import Evidence, Used, grouped, keys_of_candidates
 from spark_core.references.twins.questions import ANY, DISHONEST, SIZED
 from spark_core.spark.exchange import Exchange, Sent, no_work, numbers_of

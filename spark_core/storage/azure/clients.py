@@ -30,7 +30,7 @@ from spark_core.storage.azure.errors import is_passing
 from spark_core.storage.azure.reads import BlobReader, Identity, open_reader
 from spark_core.storage.obstore_reads import Readers
 from spark_core.storage.options import StoreOptions
-from spark_core.storage.repeats import repeat_after
+from spark_core.storage.paced_repeats import repeat_after
 
 T = TypeVar("T")
 

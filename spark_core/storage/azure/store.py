@@ -20,6 +20,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.azure.account import place_of
+from spark_core.storage.azure.ambiguous_names import NOT_OF_AZURE, misnamed
 from spark_core.storage.azure.clients import AzureClients, open_clients, signed_link
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.azure.credentials import carried, check_options
@@ -31,7 +32,6 @@ from spark_core.storage.azure.errors import (
     failure_of,
 )
 from spark_core.storage.azure.listing_pages import FOLDER, page_of, repeats
-from spark_core.storage.azure.names import NOT_OF_AZURE, misnamed
 from spark_core.storage.azure.page_requests import ask_page
 from spark_core.storage.azure.undelete import after_deletion, find_deleted, undelete_hint
 from spark_core.storage.deletion import KeyAnswer, one_by_one
@@ -41,8 +41,8 @@ from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.options import StoreOptions
 from spark_core.storage.outcomes import Pace
+from spark_core.storage.paced_repeats import paced
 from spark_core.storage.remote import RemoteStore
-from spark_core.storage.repeats import paced
 from spark_core.storage.undelete import BringBack, Lost
 
 

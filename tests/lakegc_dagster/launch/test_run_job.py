@@ -15,7 +15,7 @@ from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.interrupts import Interrupts
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.names import POOL
-from lakegc_dagster.terminal.account import who
+from lakegc_dagster.terminal.who_acts import who
 from spark_core import checks as guards
 from spark_core import mark, sweep
 from spark_core.errors import (

@@ -8,7 +8,7 @@ from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.stored_runs import open_stored
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
-from spark_core.checks.history import nothing_changed_suddenly
+from spark_core.checks.last_runs_compared import nothing_changed_suddenly
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables

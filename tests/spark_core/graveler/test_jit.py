@@ -322,13 +322,15 @@ import sys
 from pathlib import Path
 from numba.core.registry import CPUDispatcher
 from spark_core.graveler import read_metarange, read_range, read_records, warm_up
-from spark_core.graveler.loops import block_records, hashes, messages, stored_blocks, values
+from spark_core.graveler.loops import (
+    block_records, hashes, protobuf_messages, record_values, stored_blocks
+)
 from tests.support import golden
 
 def compiled():
     return {
         name: len(loop.signatures)
-        for module in (block_records, hashes, messages, stored_blocks, values)
+        for module in (block_records, hashes, protobuf_messages, record_values, stored_blocks)
         for name, loop in vars(module).items()
         if isinstance(loop, CPUDispatcher)
     }

@@ -32,7 +32,7 @@ from spark_core.graveler import (
 )
 from spark_core.graveler.encoded_entries import encode_entry
 from spark_core.graveler.loops import buffers, statuses
-from spark_core.graveler.loops.values import read_length
+from spark_core.graveler.loops.record_values import read_length
 from spark_core.graveler.wire import ReadFile, read_uvarint, svarint, uvarint
 from spark_core.model import Branch, Tag
 from tests.support.examples import examples

@@ -14,7 +14,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError
-from spark_core.index.entries import Kept
+from spark_core.index.entry_numbers import Kept
 from spark_core.references import range_entries
 from spark_core.references.range_entries import read_entries, read_hashes, read_ranges
 from spark_core.references.shared_ranges import RANGES

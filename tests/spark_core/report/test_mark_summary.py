@@ -10,7 +10,7 @@ from spark_core import report
 from spark_core.fates import Fate
 from spark_core.mark.expired_sums import TOP
 from spark_core.records import tables
-from spark_core.report import Group, Report, fates
+from spark_core.report import Group, Report, fate_counts
 from tests.support.written_run import NOW, OLD, with_index
 
 pytestmark = pytest.mark.spark
@@ -59,7 +59,7 @@ def test_each_listed_object_has_exactly_one_fate(written):
         Fate.MAY_HIDE.sentence: (1, 256),
     }
     assert found.fates["read_by_branch"] == (1, 128)
-    assert fates.total(found.fates.values()) == (9, 511)
+    assert fate_counts.total(found.fates.values()) == (9, 511)
     assert (found.expired.objects, found.expired.size_bytes) == (1, 8)
     assert (found.listed.objects, found.listed.size_bytes) == (9, 511)
 
@@ -132,7 +132,7 @@ def test_an_optimized_mark_says_what_it_took_and_adds_up_to_the_namespace(writte
     )
     found = report.of_mark(written.run)
     assert (found.listed.objects, found.listed.size_bytes) == (5, 39)
-    assert _by_name(found.kept)[fates.WORDS[fates.VANISHED]] == (3, 30)
+    assert _by_name(found.kept)[fate_counts.WORDS[fate_counts.VANISHED]] == (3, 30)
     assert sum(group.objects for group in found.kept) + found.expired.objects == 5
     words = (
         "optimized, with the index of run 2026-11-19T02-00-00Z: 1 slice (900 objects) and 2,000 "

@@ -22,10 +22,10 @@ from spark_core.mark.group_sums import GroupSums
 from spark_core.plain_text import Price
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
-from spark_core.report.blocks import Rows, blocks
 from spark_core.report.cautions import cautions
 from spark_core.report.mark_summary import explained
 from spark_core.report.page_style import SCRIPT
+from spark_core.report.text_blocks import Rows, blocks
 from spark_core.report.trend import Point
 from spark_core.report.values import NOT_KNOWN
 from spark_core.report.what_if import WhatIfCurve

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from spark_core.errors import TransientError
-from spark_core.report.undo import undo_words
+from spark_core.report.how_to_undo import undo_words
 from tests.support.written_run import NOW, written_run
 
 GONE = {"data/s/a": (4, "deleted", None)}

@@ -11,7 +11,7 @@ import pytest
 
 from spark_core import __version__
 from spark_core.errors import SettingsError
-from spark_core.spark import cluster, probe
+from spark_core.spark import cluster, python_of_executors
 from spark_core.spark.cluster import (
     fingerprint,
     package_sources,
@@ -20,7 +20,7 @@ from spark_core.spark.cluster import (
     write_archive,
 )
 from spark_core.spark.placement import is_local
-from spark_core.spark.probe import PythonProcess
+from spark_core.spark.python_of_executors import PythonProcess
 from spark_core.spark.session import spark_config
 
 
@@ -79,10 +79,12 @@ def test_equal_sources_make_equal_archives():
 
 
 def test_what_a_process_says_of_itself_is_what_it_would_run():
-    told = PythonProcess(*probe._self_description(probe._ENTRANCES)())
+    told = PythonProcess(*python_of_executors._self_description(python_of_executors._ENTRANCES)())
     assert told.fingerprint == fingerprint(package_sources())
     assert (told.missing, told.executable) == ("", sys.executable)
-    lacking = PythonProcess(*probe._self_description(("spark_core.mark", "spark_core.not_there"))())
+    lacking = PythonProcess(
+        *python_of_executors._self_description(("spark_core.mark", "spark_core.not_there"))()
+    )
     assert lacking.missing == "spark_core.not_there"
 
 
@@ -160,11 +162,14 @@ def test_executors_whose_python_may_not_use_the_network_are_refused_with_what_se
 
 
 def test_a_process_without_a_network_says_so_and_one_with_a_network_does_not():
-    assert probe._network_description()() == ""
+    assert python_of_executors._network_description()() == ""
     alone = ["unshare", "--user", "--map-root-user", "--net"]
     if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
         pytest.skip("unshare cannot take the network from a process here: run as root")
-    code = "from spark_core.spark import probe; print(probe._network_description()())"
+    code = (
+        "from spark_core.spark import python_of_executors as asked; "
+        "print(asked._network_description()())"
+    )
     done = subprocess.run(
         [*alone, sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
@@ -178,7 +183,7 @@ def test_a_python_of_another_version_is_told_from_spark_s_long_answer():
 pyspark.errors.exceptions.base.PySparkRuntimeError: \
 [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver
 \tat org.apache.spark.api.python.BasePythonRunner.x(PythonRunner.scala:2)"""
-    refusal = str(probe._unusable(text))
+    refusal = str(python_of_executors._unusable(text))
     assert "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9" in refusal
     assert "PYSPARK_PYTHON" in refusal
     assert "PythonRunner.scala" not in refusal
@@ -202,7 +207,7 @@ def test_tasks_import_neither_the_servers_client_nor_what_executors_need_not_hav
     """Every Python worker imports it anew, and the client alone would take longer than all the
     rest.
     """
-    modules = "', '".join(probe._ENTRANCES)
+    modules = "', '".join(python_of_executors._ENTRANCES)
     code = (
         f"import importlib, sys; [importlib.import_module(name) for name in ['{modules}']]; "
         f"print({{'lakefs_sdk', 'msgspec', 'pydantic'}} & set(sys.modules))"

@@ -21,7 +21,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
 from spark_core.storage import StoreOptions, obstore_reads, open_store
 from spark_core.storage.azure import clients as azure_clients
-from spark_core.storage.azure.names import _MISNAMED
+from spark_core.storage.azure.ambiguous_names import _MISNAMED
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.obstore_reads import client_options, is_plain, obstore_failure
 from tests.support.azurite import ACCOUNT_KEY

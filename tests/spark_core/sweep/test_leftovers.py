@@ -10,8 +10,8 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
 from spark_core.spark import placement
+from spark_core.sweep.deletion_report import PLANNED, report
 from spark_core.sweep.leftovers import recheck_leftovers
-from spark_core.sweep.outcomes import PLANNED, report
 from tests.support.written_run import journal_entries, written_run
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)

@@ -23,7 +23,7 @@ from spark_core.storage import DeleteOutcome
 from spark_core.storage.local import LocalStore
 from spark_core.storage.outcomes import unpaced
 from spark_core.sweep import references_now, spread
-from spark_core.sweep.outcomes import measure
+from spark_core.sweep.deletion_report import measure
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.stored_rows import rows_of

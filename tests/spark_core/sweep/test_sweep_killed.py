@@ -13,7 +13,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.records.journal import ROWS, Journal
 from spark_core.storage.outcomes import DeleteOutcome, unpaced
-from spark_core.sweep import outcomes
+from spark_core.sweep import deletion_report
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders
@@ -85,7 +85,7 @@ class Small:
         done = {
             row["address"]
             for row in self.rows()
-            if row["outcome"] in outcomes.FINAL and not everything
+            if row["outcome"] in deletion_report.FINAL and not everything
         }
         rows = [
             {
@@ -150,8 +150,10 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
 def reported(addresses, rows):
     """Rows of the report of a plan, from rows of its journal."""
     names, many = pa.array(addresses), len(addresses)
-    plan = pa.table([hashed(names), names, [4] * many, ["why"] * many], schema=outcomes.PLANNED)
-    return outcomes.report(plan, _journal(rows)).to_pylist()
+    plan = pa.table(
+        [hashed(names), names, [4] * many, ["why"] * many], schema=deletion_report.PLANNED
+    )
+    return deletion_report.report(plan, _journal(rows)).to_pylist()
 
 
 def _journal(rows):
@@ -226,12 +228,12 @@ def test_the_report_tells_each_story_of_the_journal_by_its_end():
 
     def finished(sweep):
         journal = _journal(rows)
-        done = journal.filter(outcomes.are_finished(journal, sweep))
+        done = journal.filter(deletion_report.are_finished(journal, sweep))
         return set(done["address"].to_pylist())
 
     assert finished("other") == {
         name
         for name, (_, wanted) in STORIES.items()
-        if wanted is not None and wanted[0] in outcomes.FINAL
+        if wanted is not None and wanted[0] in deletion_report.FINAL
     } | {"not of the plan"}
     assert finished("ab") >= {"not looked at", "failed, then denied"}

@@ -35,7 +35,7 @@ from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 from spark_core.storage.local import LocalStore
 from spark_core.storage.outcomes import unpaced
-from spark_core.sweep import outcomes, references_now, rounds, spread, tasks_of_a_round
+from spark_core.sweep import deletion_report, references_now, rounds, spread, tasks_of_a_round
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.stored_rows import rows_of
@@ -276,11 +276,11 @@ def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_re
     conclude("ab.1.0.7.1", "kept", AGAIN)
     answers = [without, written.parts()]
     monkeypatch.setattr(journal.Journal, "parts", lambda _: answers.pop(0))
-    whole = outcomes.write_report(case.run, expired, written)
+    whole = deletion_report.write_report(case.run, expired, written)
     assert sum(part.rows for part in parts_of(whole.receipts)) == 9
     answers[:] = [without] * 2
     with pytest.raises(IncompleteReadError, match="tells of 8 of 9 objects"):
-        outcomes.write_report(case.run, expired, written)
+        deletion_report.write_report(case.run, expired, written)
 
 
 @pytest.mark.spark

@@ -9,7 +9,7 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import holds
-from spark_core.branches.stale import deletion, marked, undo
+from spark_core.branches.stale import delete_branches, make_again, marked
 from spark_core.references.policies import versions
 from spark_core.references.policies.parsing import parse
 from tests.support.earlier_runs import store_seen_heads
@@ -90,11 +90,13 @@ class World:
         return key
 
     def delete(self, key, **changes):
-        found = deletion.delete(replace(self.run(), **changes), key, who="bob")
+        found = delete_branches.delete(replace(self.run(), **changes), key, who="bob")
         return {each.branch: each for each in found}
 
     def undo(self, key, *only):
-        return {each.branch: each for each in undo.undo(self.run(), key, who="bob", only=only)}
+        return {
+            each.branch: each for each in make_again.undo(self.run(), key, who="bob", only=only)
+        }
 
     def holds(self):
         return {hold.name: hold for hold in holds.load(self.run().store).holds}

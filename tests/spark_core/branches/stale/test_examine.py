@@ -8,7 +8,7 @@ import pytest
 from lakegc_dagster.sandbox import refs
 from lakegc_dagster.sandbox.records import BranchRecord, PullRecord
 from spark_core import holds
-from spark_core.branches.stale import marked, staged
+from spark_core.branches.stale import marked, staged_digest
 from spark_core.clocks import ClockReading
 from spark_core.errors import (
     CorruptTableError,
@@ -112,7 +112,7 @@ POLICY_WITH_STAGED = """branch_lifecycle:
 
 
 def test_a_branch_of_many_staged_entries_is_not_asked_about_each(world, monkeypatch):
-    monkeypatch.setattr(staged, "MOST_STAGED", 2)
+    monkeypatch.setattr(staged_digest, "MOST_STAGED", 2)
     world.policy(POLICY_WITH_STAGED)
     world.branch("dev-old")
     for path in "xyz":

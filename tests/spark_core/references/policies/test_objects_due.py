@@ -11,9 +11,9 @@ import pytest
 from spark_core import schemas
 from spark_core.holds import Hold, Holds
 from spark_core.references.policies import dated_entries, objects_due
+from spark_core.references.policies.canonical_names import Graph, Lines
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.due import RETAINED, Changes, Entry, Judge
-from spark_core.references.policies.names import Graph, Lines
 from spark_core.references.policies.staged_due import StagedJudge, StagedName
 from spark_core.references.policies.staged_names import HASHED, names_of_objects
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.holds import Hold, Holds
+from spark_core.references.policies.canonical_names import NEVER, micros
 from spark_core.references.policies.document import Period, Policy, Rule
-from spark_core.references.policies.names import NEVER, micros
 from spark_core.references.policies.staged_due import StagedJudge, StagedName, are_asked_for
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)

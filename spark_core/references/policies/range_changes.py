@@ -19,8 +19,8 @@ import pyarrow as pa
 from spark_core import graveler
 from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.references.metaranges import work_of_metaranges
+from spark_core.references.policies.canonical_names import Graph
 from spark_core.references.policies.due import AT_HEAD, COMPACTED, KEPT, RETAINED, Changes
-from spark_core.references.policies.names import Graph
 from spark_core.references.policies.sightings import Gone
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run

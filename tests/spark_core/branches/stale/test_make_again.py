@@ -7,7 +7,7 @@ import pytest
 from lakegc_dagster.sandbox import objects, refs
 from lakegc_dagster.sandbox.records import BranchRecord
 from spark_core import holds
-from spark_core.branches.stale import undo
+from spark_core.branches.stale import make_again
 from spark_core.errors import NotFoundError
 from tests.spark_core.branches.stale.conftest import outcomes
 from tests.support.killing import Killed, KillingStore
@@ -86,7 +86,7 @@ def test_killed_while_it_comes_back_the_same_call_goes_on(world, stale, monkeypa
     run = world.run()
     store = KillingStore(run.namespace, run.store.options).arm(1, after=False)
     with pytest.raises(Killed):
-        undo.undo(replace(run, store=store), key, who="bob")
+        make_again.undo(replace(run, store=store), key, who="bob")
     assert world.head("dev-1") == stale["dev-1"]
     assert outcomes(world.undo(key)) == {"dev-1": "there before"}
     assert outcomes(world.delete(key)) == {"dev-1": "there before"}

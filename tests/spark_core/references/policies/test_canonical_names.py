@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from spark_core.errors import IncompleteReadError
 from spark_core.model import Commit, Refs
+from spark_core.references.policies.canonical_names import NEVER, Graph, micros
 from spark_core.references.policies.document import Period, Policy, Rule
-from spark_core.references.policies.names import NEVER, Graph, micros
 from tests.support.examples import examples
 from tests.support.policy_histories import BEGIN, DAY, World
 

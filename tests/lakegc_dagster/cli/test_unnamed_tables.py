@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from lakegc_dagster import stored_runs
-from lakegc_dagster.cli import tables as command
+from lakegc_dagster.cli import unnamed_tables as command
 from lakegc_dagster.cli.main import main
 from spark_core import explain
 from spark_core.explain.unnamed_tables import NAMED, UNNAMED_RANGE, Tables

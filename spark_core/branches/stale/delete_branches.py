@@ -18,7 +18,7 @@ from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWr
 from spark_core.branches.stale.deletion_steps import BranchStep, State
 from spark_core.branches.stale.examine import Examined, examine
 from spark_core.branches.stale.marked import BranchMark, MarkedBranch
-from spark_core.branches.stale.staged import digest_of, staged_on
+from spark_core.branches.stale.staged_digest import digest_of, staged_on
 from spark_core.branches.stale.undo_holds import hold_objects
 from spark_core.model import RunKey
 from spark_core.phases import phase

@@ -5,7 +5,7 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster.in_dagster.repeats import REPEATED
+from lakegc_dagster.in_dagster.done_before import REPEATED
 from spark_core.records import tables
 from tests.lakegc_dagster.conftest import answers, failure, new_key
 

@@ -10,8 +10,16 @@ import pytest
 from spark_core import lakegc_keys, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError
-from spark_core.index import entries as indexed
-from spark_core.index.entries import IN_DATA, MD5, IndexTargets, Kept, Spans, are_md5s, digests
+from spark_core.index import entry_numbers as indexed
+from spark_core.index.entry_numbers import (
+    IN_DATA,
+    MD5,
+    IndexTargets,
+    Kept,
+    Spans,
+    are_md5s,
+    digests,
+)
 from spark_core.index.known import Known, tree
 from spark_core.index.saved import Saved
 from spark_core.records import reading, writing

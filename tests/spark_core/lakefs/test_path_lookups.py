@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs import CallBudget, EntriesPage, LakeFSServer
-from spark_core.lakefs.entries import addresses_on, entries_on, just_before, pages_of
+from spark_core.lakefs.path_lookups import addresses_on, entries_on, just_before, pages_of
 from tests.support.scripted_server import Asked, ScriptedServer, page
 
 Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]

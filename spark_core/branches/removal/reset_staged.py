@@ -12,7 +12,7 @@ from datetime import datetime
 
 from spark_core.addresses.namespace import AddressType
 from spark_core.branches.removal.look import NamedByRule, held, lots
-from spark_core.branches.removal.rules import RemovalRule, is_old, old_enough
+from spark_core.branches.removal.removal_rules import RemovalRule, is_old, old_enough
 from spark_core.branches.removal.writes import Writes
 from spark_core.errors import NotFoundError
 from spark_core.holds import Holds

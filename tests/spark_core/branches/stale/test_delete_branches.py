@@ -7,7 +7,7 @@ import pytest
 
 from lakegc_dagster.sandbox import refs
 from spark_core import holds, lakegc_keys
-from spark_core.branches.stale import deletion, marked
+from spark_core.branches.stale import delete_branches, marked
 from spark_core.branches.stale.branch_writes import BranchWrites
 from spark_core.errors import (
     ChainError,
@@ -83,7 +83,7 @@ def test_a_mark_of_an_earlier_repository_of_the_name_deletes_nothing(world, stal
     run = world.run()
     earlier = replace(run.repository, creation_date=run.repository.creation_date - timedelta(1))
     with pytest.raises(ChainError, match="was made of the branches of"):
-        deletion.delete(replace(run, repository=earlier), key, who="bob")
+        delete_branches.delete(replace(run, repository=earlier), key, who="bob")
 
 
 # what changed since the mark
@@ -251,7 +251,7 @@ def stopped(world, key, monkeypatch, *, at, after):
     with monkeypatch.context() as patch:
         patch.setattr(BranchWrites, "delete", lambda *args: change(lambda: delete(*args)))
         with pytest.raises(Killed):
-            deletion.delete(replace(run, store=store), key, who="bob")
+            delete_branches.delete(replace(run, store=store), key, who="bob")
 
 
 # Of each branch: a record, a hold, the deletion, a record.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from spark_core.branches.stale import deletion_steps, marked
 from spark_core.branches.stale.branch_writes import BranchRefusedError, BranchWrites
-from spark_core.branches.stale.deletion import BranchOutcome
+from spark_core.branches.stale.delete_branches import BranchOutcome
 from spark_core.branches.stale.deletion_steps import BranchStep, State
 from spark_core.branches.stale.marked import BranchMark
 from spark_core.branches.stale.undo_holds import is_held

@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from spark_core.errors import SettingsError
-from spark_core.spark import remote
-from spark_core.spark.remote import (
+from spark_core.spark import connect
+from spark_core.spark.connect import (
     choose_remote,
     chosen_remote,
     is_remote,
@@ -21,7 +21,7 @@ def _no_address(monkeypatch):
     # Set first, so that what a test leaves behind is taken back.
     monkeypatch.setenv("SPARK_REMOTE", "")
     monkeypatch.delenv("SPARK_REMOTE")
-    for name in (*remote._PROXIES, *remote._upper(remote._PROXIES)):
+    for name in (*connect._PROXIES, *connect._upper(connect._PROXIES)):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -41,7 +41,7 @@ def test_a_server_that_takes_no_connections_is_named_at_once_without_its_token(p
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         free = found.getsockname()[1]
-    monkeypatch.setattr(remote, "_PORT", free)
+    monkeypatch.setattr(connect, "_PORT", free)
     address = f"sc://127.0.0.1{port}".replace("PORT", str(free))
     with pytest.raises(SettingsError, match=f"takes connections at 127.0.0.1:{free}") as refused:
         require_connect(address)

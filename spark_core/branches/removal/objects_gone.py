@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from spark_core.addresses.namespace import AddressType
 from spark_core.branches.removal.look import NAMED, lots
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
-from spark_core.lakefs.entries import entries_on
+from spark_core.lakefs.path_lookups import entries_on
 from spark_core.model import Commit, RunKey
 from spark_core.records import tables
 from spark_core.records.reading import load_table
