@@ -193,7 +193,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     stored = _store_fates(run, mark, targets, decided, began)
     expired = writing.parts_of(decided.expired)
     largest = [address for _, address, *_ in decided.sums.largest]
-    explained = explanations.store(run, expired, mark.all, largest)
+    explained = explanations.store(run, expired, mark.all, largest, never_committed=NEVER_COMMITTED)
     decided.sums.explain(explained.named)
     more = {
         **missing.figures,

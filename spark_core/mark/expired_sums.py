@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.candidates import Limits
-from spark_core.records.figures import Groups, SumFigures
+from spark_core.records.figures import AmountFigures, Groups, SumFigures
 
 # What is summed up.
 SUMMED = pa.schema([*schemas.EXPIRED_ADDRESSES, schemas.STORAGE_CLASS])
@@ -143,8 +143,15 @@ class Sums:
             by_slice=self._groups("slice", slices[:TOP]),
             by_class=self._groups("class") or None,
             slices_with_expired=len(slices),
+            other_slices=self._in_slices(slices[TOP:]) if slices[TOP:] else None,
             largest=tuple(self.largest),
             largest_committed=dict(sorted(self.committed.items())),
+        )
+
+    def _in_slices(self, names: Sequence[str]) -> AmountFigures:
+        return AmountFigures(
+            objects=sum(self.objects["slice", name] for name in names),
+            bytes=sum(self.size_bytes["slice", name] for name in names),
         )
 
     def _groups(self, kind: str, names: Iterable[str] | None = None) -> Groups:

@@ -21,6 +21,7 @@ from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.mark.group_sums import NO_BRANCH, TOP, GroupSums, folders
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
+from spark_core.records.figures import AmountFigures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
@@ -34,7 +35,15 @@ from spark_core.spark.exchange import AnySource, Batches, Exchange, JoinedSource
 
 # An object that may go.
 _LET_GO = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
-_HASHED = pa.schema([ENTRIES.field("address_hash"), *_LET_GO])
+_WITH_REASON = pa.schema([*_LET_GO, schemas.EXPIRED_ADDRESSES.field("reason")])
+# Whether any commit is known to have had the object.
+_HASHED = pa.schema(
+    [
+        ENTRIES.field("address_hash"),
+        *_LET_GO,
+        pa.field("was_committed", pa.bool_(), nullable=False),
+    ]
+)
 _WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "newest")])
 # An object, and the first of the paths that its newest commit has it under.
 _FOUND = pa.schema(
@@ -76,7 +85,12 @@ class _ToldByTask:
 
 
 def store(
-    run: Run, expired: Sequence[Part], mark: Sequence[StoredTable], named: Sequence[str]
+    run: Run,
+    expired: Sequence[Part],
+    mark: Sequence[StoredTable],
+    named: Sequence[str],
+    *,
+    never_committed: str,
 ) -> Explained:
     """Explain the objects that may go, and store the explanations as a table of their own.
 
@@ -88,6 +102,7 @@ def store(
         expired: Parts of table 5.
         mark: Tables 1 to 4; beside the last one lie the entries of expired commits.
         named: Addresses whose explanation is wanted here.
+        never_committed: The reason of objects that no commit had.
     """
     *_, commits, committed = mark
     known = commits_of(run, commits)
@@ -104,7 +119,9 @@ def store(
             schemas.EXPLANATIONS,
             holds=writing.HELD_BYTES,
         )
-        orders = _ExplanationOrders(target, known, run.key.instant, frozenset(named))
+        orders = _ExplanationOrders(
+            target, known, run.key.instant, frozenset(named), never_committed
+        )
         return _stored(run, expired, mark, entries, orders)
     except UNREADABLE:
         # Somebody took the files away: nothing is explained.
@@ -119,14 +136,15 @@ def _stored(
     orders: _ExplanationOrders,
 ) -> Explained:
     began, target = run.now(), orders.target
-    objects = reading.source_of_parts(run.store, _LET_GO, expired)
+    listed = reading.source_of_parts(run.store, _WITH_REASON, expired)
+    objects = listed.through(_HASHED, partial(_hashed, orders.never_committed))
     meeting = Exchange(
-        {"objects": objects.through(_HASHED, _hashed), "entries": entries},
+        {"objects": objects, "entries": entries},
         partial(_met, -(-objects.rows // _OBJECTS_OF_A_TASK)),
         _FOUND,
         partial(_explain, orders),
     )
-    _, told = writing.removed_on_failure(
+    unexplained, told = writing.removed_on_failure(
         target, lambda: meeting.run(lambda: run.spark, threads=run.options.read_threads)
     )
     stored = run.keep(
@@ -148,6 +166,10 @@ def _stored(
             "explanations_manifest": stored.manifest.sha256,
             "explained_by_prefix": by_prefix.first(TOP).groups,
             "explained_by_branch": by_branch.first(TOP).groups,
+            "unexplained": AmountFigures(
+                objects=sum(objects for objects, _ in unexplained),
+                bytes=sum(size_bytes for _, size_bytes in unexplained),
+            ),
         },
         {address: words for one in told for address, words in one.named.items()},
         stored.manifest,
@@ -188,18 +210,26 @@ def _only_words(batches: Batches) -> Batches:
         yield batch.select(_WORDS.names)
 
 
-def _hashed(batches: Batches) -> Batches:
+def _hashed(never_committed: str, batches: Batches) -> Batches:
     for batch in batches:
         addresses = batch.column("address")
-        columns = [hashed(addresses), addresses, batch.column("size_bytes")]
+        was_committed = pc.not_equal(batch.column("reason"), never_committed)
+        columns = [hashed(addresses), addresses, batch.column("size_bytes"), was_committed]
         yield pa.record_batch(columns, schema=_HASHED)
 
 
-def _met(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
-    """Find the newest commit of each object: columns of `_FOUND`, shared out among tasks."""
+def _met(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[tuple[int, int]]:
+    """Find the newest commit of each object.
+
+    Returns:
+        Objects and bytes of those that a commit had, and that no entry explains; and columns of
+        `_FOUND`, shared out among tasks.
+    """
     # A mark that read no paths, under another setting, explains nothing.
     known = bucket["entries"].drop_null()
     met = bucket["objects"].join(known, "address_hash", join_type="inner")
+    others = bucket["objects"].join(known, "address_hash", join_type="left anti")
+    unexplained = others.filter(others["was_committed"])["size_bytes"]
     found = (
         met.sort_by([("address", "ascending"), ("newest", "ascending"), ("path", "ascending")])
         .group_by(["address_hash", "address"], use_threads=False)
@@ -208,21 +238,32 @@ def _met(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[None]:
             + [("path", "count_distinct")]
         )
     )
-    others = pc.subtract(found["path_count_distinct"], 1)
-    columns = [found["address"], *(found[f"{name}_first"] for name in _FOUND.names[1:4]), others]
+    more_paths = pc.subtract(found["path_count_distinct"], 1)
+    columns = [found["address"], *(found[f"{name}_first"] for name in _FOUND.names[1:4])]
+    columns.append(more_paths)
     rows = pa.table(columns, names=_FOUND.names).cast(_FOUND)
     number = numbers_of(found["address_hash"]).view(np.uint64) % np.uint64(tasks)
-    return Sent(None, {int(each): rows.filter(pa.array(number == each)) for each in set(number)})
+    sent = {int(each): rows.filter(pa.array(number == each)) for each in set(number)}
+    return Sent((len(unexplained), pc.sum(unexplained).as_py() or 0), sent)
 
 
 @dataclass(frozen=True)
 class _ExplanationOrders:
-    """The driver's orders for every task: `commits` has the columns of `EXPIRED_COMMITS`."""
+    """The driver's orders for every task.
+
+    Attributes:
+        target: Where the rows are written.
+        commits: Columns of `EXPIRED_COMMITS`.
+        instant: The run's instant, from which ages are counted.
+        named: Addresses whose explanation is wanted by the driver.
+        never_committed: The reason of objects that no commit had.
+    """
 
     target: Target
     commits: pa.Table
     instant: datetime
     named: frozenset[str]
+    never_committed: str
 
 
 def _explain(orders: _ExplanationOrders, number: int, found: pa.Table) -> _ToldByTask:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from spark_core import lakegc_keys
@@ -13,6 +12,7 @@ from spark_core.fates import Fate
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
 from spark_core.records.figures import (
+    AmountFigures,
     CommitsFigures,
     ExpiredFigures,
     Groups,
@@ -159,12 +159,11 @@ def _top_slices(figures: ExpiredFigures) -> tuple[Group, ...]:
         Group(name or "(directly under data/ or at the root)", *amount)
         for name, *amount in figures.by_slice
     ]
-    others = figures.slices_with_expired - len(top)
-    if not others:
+    rest = figures.other_slices
+    if rest is None:
         return tuple(top)
-    shown = _total("", top)
-    rest = (figures.expired_objects - shown.objects, figures.expired_bytes - shown.size_bytes)
-    return (*top, Group(f"{others} other slices", *rest))
+    others = figures.slices_with_expired - len(top)
+    return (*top, Group(f"{others} other slices", rest.objects, rest.bytes))
 
 
 def explained(figures: ExpiredFigures, groups: Groups | None) -> tuple[Group, ...]:
@@ -174,17 +173,14 @@ def explained(figures: ExpiredFigures, groups: Groups | None) -> tuple[Group, ..
         figures: The figures of table 5.
         groups: Those of its groups that are wanted; None where nothing was explained.
     """
-    told = list(_groups(groups or ()))
-    never = (each for each in _groups(figures.by_reason) if each.name == NEVER_COMMITTED)
-    told.append(replace(next(never, Group("", 0, 0)), name=NO_COMMIT))
-    known = _total("", told)
-    told.append(
-        Group(
-            NOT_KNOWN,
-            figures.expired_objects - known.objects,
-            figures.expired_bytes - known.size_bytes,
-        )
-    )
+    reasons = _groups(figures.by_reason)
+    never = [each for each in reasons if each.name == NEVER_COMMITTED]
+    if groups is None:
+        rest = _total(NOT_KNOWN, [each for each in reasons if each.name != NEVER_COMMITTED])
+    else:
+        of_table = figures.unexplained or AmountFigures(objects=0, bytes=0)
+        rest = Group(NOT_KNOWN, of_table.objects, of_table.bytes)
+    told = (*_groups(groups or ()), _total(NO_COMMIT, never), rest)
     return tuple(group for group in told if group.objects)
 
 

@@ -44,7 +44,12 @@ _OF_THE_WORK = {
     "seen",
     "twins",
 }
-_OF_EXPLANATIONS = ("explained_objects", "explained_by_prefix", "explained_by_branch")
+_OF_EXPLANATIONS = (
+    "explained_objects",
+    "explained_by_prefix",
+    "explained_by_branch",
+    "unexplained",
+)
 _OF_TWINS = ("kept_objects", "kept_bytes", "kept_named", "unchecked_objects", "unchecked_named")
 _OF_THE_LISTING = ("objects", "object_bytes", "old_objects", "old_bytes", "unsafe_name_objects")
 # How many rows a failure shows.

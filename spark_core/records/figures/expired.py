@@ -79,6 +79,7 @@ class SumFigures(Figures):
         by_slice: The slices with most bytes.
         by_class: Objects by storage class; None where the listing says no classes.
         slices_with_expired: Slices that have any.
+        other_slices: Objects in those that `by_slice` does not name; None for no such slices.
         largest: Bytes, address, instant of writing and reason of the largest.
         largest_committed: Path and last commit of those that a commit is known to have had, by
             address.
@@ -94,6 +95,7 @@ class SumFigures(Figures):
     by_slice: Groups = ()
     by_class: Groups | None = field(default=None, metadata=LEFT_OUT)
     slices_with_expired: int = 0
+    other_slices: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
     largest: tuple[tuple[int, str, str, str], ...] = ()
     largest_committed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -180,6 +182,8 @@ class ExpiredFigures(SumFigures):
         explained_by_prefix: Its objects by folder at the top, most bytes first, with a last row for
             the others; None for no such table.
         explained_by_branch: The same by branch.
+        unexplained: Objects that a commit had, by their reason, and that the table has not; None
+            for no such table.
         other_sizes: Entries that give another size than the store.
         twins: The search for hidden entries.
         reference: The mark of lakeFS's own job that the run stayed within; None for none.
@@ -211,6 +215,7 @@ class ExpiredFigures(SumFigures):
     explanations_manifest: str | None = field(default=None, metadata=LEFT_OUT)
     explained_by_prefix: Groups | None = field(default=None, metadata=LEFT_OUT)
     explained_by_branch: Groups | None = field(default=None, metadata=LEFT_OUT)
+    unexplained: AmountFigures | None = field(default=None, metadata=LEFT_OUT)
     other_sizes: int
     twins: TwinFigures = field(default_factory=TwinFigures)
     reference: ReferenceFigures | None = field(default=None, metadata=LEFT_OUT)

@@ -10,12 +10,14 @@ from spark_core.references.expired_entries import ENTRIES
 _WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "newest")])
 
 
-def _bucket(sizes, entries):
-    objects = pa.record_batch([list(sizes), list(sizes.values())], schema=explanations._LET_GO)
+def _bucket(sizes, entries, never=()):
+    reasons = ["never" if address in never else "another" for address in sizes]
+    columns = [list(sizes), list(sizes.values()), reasons]
+    objects = pa.record_batch(columns, schema=explanations._WITH_REASON)
     addresses, paths, newest = zip(*entries, strict=True)
     columns = [hashed(pa.array(addresses)), pa.array(paths, pa.binary()), newest]
     return {
-        "objects": pa.Table.from_batches(explanations._hashed(iter([objects]))),
+        "objects": pa.Table.from_batches(explanations._hashed("never", iter([objects]))),
         "entries": pa.table(columns, schema=_WORDS),
     }
 
@@ -39,6 +41,14 @@ def test_the_newest_commit_counts_and_the_first_of_its_paths_names_the_object():
         ],
     )
     assert _found(bucket)[1] == {"data/a": (7, b"p", 1, 2), "data/b": (8, b"\xff", 0, 0)}
+
+
+def test_what_a_commit_had_and_no_entry_explains_is_counted():
+    sizes = {"data/explained": 1, "data/not": 2, "data/nor": 4, "data/never": 8}
+    bucket = _bucket(sizes, [("data/explained", b"p", 0)], never=["data/never"])
+    assert explanations._met(1, bucket).receipt == (2, 6)
+    bucket = _bucket({"data/never": 8}, [("data/other", b"p", 0)], never=["data/never"])
+    assert explanations._met(1, bucket).receipt == (0, 0)
 
 
 def test_entries_that_were_read_without_paths_explain_nothing():

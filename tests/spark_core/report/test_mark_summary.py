@@ -94,6 +94,12 @@ def test_the_groups_of_a_large_mark_add_up_as_python_sums_them(written):
         assert sum(group.size_bytes for group in groups) == sum(
             sizes[address] for address in expired
         )
+    first = {group.name for group in found.by_slice[:-1]}
+    others = written.run.load(tables.EXPIRED_ADDRESSES).manifest.facts["other_slices"]
+    assert others == {
+        "objects": sum(address.split("/")[1] not in first for address in expired),
+        "bytes": sum(size for name, size in slices.items() if name not in first),
+    }
     assert found.expired.objects + sum(group.objects for group in found.kept) == len(listed)
     assert [row.size_bytes for row in found.largest] == sorted(
         (sizes[address] for address in expired), reverse=True

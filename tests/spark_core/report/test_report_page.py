@@ -193,12 +193,17 @@ def test_an_answer_of_another_format_is_passed_over():
 
 EXPLAINED = read(
     ExpiredFigures,
-    expired_objects=12,
-    expired_bytes=1_000,
     by_reason=(("in no commit, and not staged", 3, 200), ("only in commits", 9, 800)),
     explained_by_prefix=(("logs/", 4, 500), ("(others)", 2, 100)),
     explained_by_branch=(("<b>dev", 6, 600),),
+    unexplained={"objects": 3, "bytes": 200},
 )
+
+
+def test_of_a_mark_without_explanations_all_is_unknown_that_a_commit_had():
+    figures = replace(EXPLAINED, explained_by_prefix=None, unexplained=None)
+    rest = (Group("(never committed)", 3, 200), Group("(not known)", 9, 800))
+    assert explained(figures, figures.explained_by_prefix) == rest
 
 
 def test_what_may_go_is_drawn_by_folder_and_by_branch_with_what_is_not_known_of_it():
