@@ -7,6 +7,7 @@ The rules of `HistoryActions` do what users do; the rules here mark, sweep, hold
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -99,13 +100,11 @@ class HistoryMachine(HistoryActions):
         spark: The session.
         most_runs: Whole runs in the middle of one history.
         is_replayed: Whether the model of the protocol must allow what became of each object.
-        why_not_replayed: Why it is not asked then.
     """
 
     spark: Any
     most_runs = 3
     is_replayed = True
-    why_not_replayed = "a search that does not ask the model"
 
     def __init__(self) -> None:
         super().__init__()
@@ -457,22 +456,26 @@ class HistoryMachine(HistoryActions):
         if recorder is None or self.repository.may_compact:
             self.tally.replayed.runs[self._why_not_replayed()] += 1
             return
+        outside = {address: self._outside_the_model(made, address) for address in objects}
         ages = {
             address: age_of(self.repository.born(address), made.key, MIN_AGE, made.key - OLD_ENOUGH)
             for address in objects
-            if not self.repository.is_older_than_itself(address)
+            if outside[address] is None
         }
         told = words_of(recorder.events, Judged(ages, made.plan, outcomes))
-        told.objects[OLDER] += len(objects) - len(ages)
+        told.objects += Counter(why for why in outside.values() if why is not None)
         if outcomes is not None:
-            told.objects[LOST] += len(made.plan - set(objects))
-        told.objects = +told.objects
+            told.objects += Counter({LOST: len(made.plan - set(objects))})
         self.tally.replayed += told
         replay.require_allowed(told.words)
 
+    def _outside_the_model(self, made: OlderMark, address: str) -> str | None:
+        """Say why the model has no word for what became of an object; None if it has."""
+        return OLDER if self.repository.is_older_than_itself(address) else None
+
     def _why_not_replayed(self) -> str:
         if not self.is_replayed:
-            return self.why_not_replayed
+            return "a search that does not ask the model"
         if self.repository.may_compact:
             return "a server that may compact"
         return "a mark that was made table by table"
