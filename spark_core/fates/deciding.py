@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spark_core.addresses import candidates as rule
-from spark_core.fates import Fate
+from spark_core.fates.fate import Fate
 
 FATES = tuple(Fate)
 CODES = {fate: number for number, fate in enumerate(FATES)}

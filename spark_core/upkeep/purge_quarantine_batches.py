@@ -41,6 +41,7 @@ _Row: TypeAlias = Mapping[str, Any]
 def what_becomes(copies: pa.RecordBatch, needed: Any, held: Holds) -> Any:
     """Say what becomes of copies whose days are over.
 
+    A mark let their objects go (`fates`), and a sweep moved them here; this is about the copies.
     Hashes decide, so two names with one hash can only keep a copy, or have it compared.
 
     Args:

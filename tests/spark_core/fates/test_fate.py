@@ -1,12 +1,8 @@
-"""The enum of fates: words for each, and which of them let an object go."""
+"""The enum of fates: which of them let an object go."""
 
 from __future__ import annotations
 
 from spark_core.fates import Fate
-
-
-def test_each_fate_has_a_sentence_without_an_or() -> None:
-    assert [fate for fate in Fate if not fate.sentence or " or " in fate.sentence] == []
 
 
 def test_only_two_fates_let_an_object_go() -> None:

@@ -1,0 +1,15 @@
+"""The words of fates: one sentence for each, in their order."""
+
+from __future__ import annotations
+
+from spark_core.fates import Fate
+from spark_core.fates.sentences import SENTENCES
+
+
+def test_each_fate_has_a_sentence_without_an_or() -> None:
+    assert [fate for fate in Fate if not fate.sentence or " or " in fate.sentence] == []
+
+
+def test_sentences_stand_in_the_order_of_fates_and_no_two_are_alike() -> None:
+    assert list(SENTENCES) == [fate.value for fate in Fate]
+    assert len(set(SENTENCES.values())) == len(Fate)
