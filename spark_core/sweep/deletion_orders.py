@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from spark_core.addresses.candidates import Limits
@@ -24,6 +24,7 @@ REQUESTS_AT_ONCE = 4
 NAMED = 20
 
 # Deletes objects as `ObjectStore.delete` does: one outcome per key, in the order given.
+# `already_gone`: it found an object gone, and had not asked for its deletion.
 Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
 
 # What became of an object: its outcome, and the cause of one that is not wanted.
@@ -31,8 +32,15 @@ Answer: TypeAlias = tuple[str, str | None]
 
 
 def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes:
-    """Delete objects for good."""
-    return store.delete(addresses, pace=pace)
+    """Delete objects for good.
+
+    Each was there a moment ago, and lakegc asks for its deletion: a repeated request finds the
+    result of the first one.
+    """
+    return [
+        replace(one, outcome="deleted") if one.outcome == "already_gone" else one
+        for one in store.delete(addresses, pace=pace)
+    ]
 
 
 @dataclass(frozen=True)

@@ -116,11 +116,11 @@ class DeletionRequests:
                 f"the store answered for {len(answered)} of {len(keys)} objects of a batch; what "
                 "it did is unknown. Run the sweep again: it looks at each object."
             )
-        # The object was there a moment ago, and lakegc asked for its deletion: a repeated request
-        # finds the result of the first one.
+        # What somebody else deleted before it had a copy in quarantine was not asked for. The next
+        # round finds it gone.
         return {
             outcome.key: (
-                "deleted" if outcome.outcome == "already_gone" else outcome.outcome,
+                "unsent" if outcome.outcome == "already_gone" else outcome.outcome,
                 outcome.error,
             )
             for outcome in outcomes

@@ -8,7 +8,7 @@ import pytest
 
 from spark_core.errors import UnsafePlanError
 from spark_core.storage.outcomes import DeleteOutcome
-from spark_core.sweep import deletion_requests, recheck
+from spark_core.sweep import deletion_requests, quarantine, recheck
 from spark_core.sweep.pacing import Pacer, Rate
 from tests.support.deleting_task import A, B, C, Case, D, E, Store
 
@@ -148,6 +148,21 @@ def test_an_object_that_was_there_and_is_gone_when_asked_for_again_counts_as_del
     case.store.answers = {A: DeleteOutcome(A, "already_gone")}
     case.run(A)
     assert case.outcomes() == {A: ("deleted", None)}
+
+
+def test_what_somebody_else_deletes_before_it_is_copied_to_quarantine_was_not_deleted_by_the_sweep(
+    case,
+):
+    case.plant(A, B)
+
+    def dispose(store, keys, pace):
+        store.delete([A], pace=pace)
+        return quarantine.move(store, "2026-11-20T02-00-00Z", keys, pace=pace)
+
+    case.run(A, B, dispose=dispose)
+    assert case.outcomes() == {A: ("unsent", None), B: ("deleted", None)}
+    case.run(A, dispose=dispose, sweep="ac")
+    assert case.outcomes()[A] == ("already_gone", None)
 
 
 def test_a_store_that_answers_for_other_objects_ends_the_sweep_and_leaves_its_intent(case):
