@@ -26,6 +26,7 @@ from spark_core.references.expired_entries import UNREADABLE
 from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
+from spark_core.sweep import quarantine
 from spark_core.sweep.deletion_report import PLANNED, report
 
 _GONE = ("deleted", "already_gone")
@@ -188,18 +189,22 @@ def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome | None:
         text += "; the store has it no more, and no report says who deleted it"
         return told("gone", reasons=(Reason("sweep", text),))
     proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
-    reasons = tuple(Reason("sweep", one) for one in (text, proof, _way_back(run)))
+    texts = (text, proof, _way_back(run, row["address"]))
+    reasons = tuple(Reason("sweep", one) for one in texts)
     return told("deleted" if said == "deleted" else "gone", reasons=reasons)
 
 
-def _way_back(run: Run) -> str:
+def _way_back(run: Run, address: str) -> str:
     command = f"`lakegc restore {run.repository.id} {run.key} --dry-run`"
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
         return f"The sweep has not ended: {command} shows whether it can bring it back."
-    return undo_words(run, run.load(tables.DELETION_REPORT).manifest) or (
-        "Only what the store itself keeps (versions, soft delete) can bring it back: "
-        f"{command} shows whether it can."
-    )
+    swept = run.load(tables.DELETION_REPORT).manifest
+    only = "Only what the store itself keeps (versions, soft delete) can bring it back: "
+    if quarantine.ends_at(swept) is not None and not run.store.exists(
+        quarantine.key_of(run.key, address)
+    ):
+        return f"Nothing of it is in the run's quarantine. {only}{command} shows whether it can."
+    return undo_words(run, swept) or f"{only}{command} shows whether it can."
 
 
 def whether_a_sweep_takes_it(run: Run) -> list[Reason]:

@@ -25,18 +25,19 @@ def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
     """
     if not DeletionFigures.of(swept).deleted_objects:
         return ""
-    command = f"`lakegc restore {run.repository.id} {run.key}` brings them back."
+    command = f"`lakegc restore {run.repository.id} {run.key}` brings"
     until = quarantine.ends_at(swept)
     if until is not None:
+        # It is read later, too, when house-keeping has been there.
         return (
-            "What was deleted lies in quarantine, under "
-            f"{run.store.root}{lakegc_keys.in_quarantine(run.key)}, until "
-            f"{until:%Y-%m-%d %H:%M} UTC; the first house-keeping after that deletes it for "
-            f"good, and until then it takes up its space. {command}"
+            "What was deleted was moved to quarantine, under "
+            f"{run.store.root}{lakegc_keys.in_quarantine(run.key)}. The first house-keeping after "
+            f"{until:%Y-%m-%d %H:%M} UTC deletes it for good; until then it takes up its space, "
+            f"and {command} it back."
         )
     try:
         hint = run.store.undelete_hint() if just_swept else None
     except LakegcError:
         # A hint takes rights that a sweep does not need, and the report matters more than the hint.
         hint = None
-    return f"{hint} As long as that holds, {command}" if hint else ""
+    return f"{hint} As long as that holds, {command} them back." if hint else ""

@@ -44,7 +44,7 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
         quarantine.key_of(run.key, address) for address in dead
     }
     told = report.load(run).undo
-    assert f"`lakegc restore repo {run.key}` brings them back" in told
+    assert f"`lakegc restore repo {run.key}` brings it back" in told
 
     one = min(dead)
     assert restore(run, [one]).objects == Counter(restored=1)

@@ -11,6 +11,7 @@ from spark_core.explain import explain
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.journal import Journal
+from spark_core.sweep.quarantine import key_of
 from tests.support.written_run import NOW, OLD, Written, journal_entries, written_run
 
 A = "data/s/a"
@@ -145,3 +146,16 @@ def test_a_pruned_run_is_answered_for_by_its_report(written):
     found = explain(written.run, A)
     assert (found.state, found.run) == ("deleted", str(written.run.key))
     assert "; in no commit, and not staged" in found.sentence, "as the report says"
+
+
+def test_a_copy_in_quarantine_is_told_as_long_as_it_is_there(written):
+    store, copy = written.run.store, key_of(written.run.key, A)
+    store.put(copy, b"1234")
+    written.sweep({A: (4, "deleted", None)}, quarantine_days=30, deleted_objects=1)
+    assert explain(written.run, A).reasons[-1].text.startswith("What was deleted was moved to")
+    store.delete([copy])  # the purge
+    assert explain(written.run, A).reasons[-1].text == (
+        "Nothing of it is in the run's quarantine. Only what the store itself keeps (versions, "
+        f"soft delete) can bring it back: `lakegc restore repo {written.run.key} --dry-run` shows "
+        "whether it can."
+    )

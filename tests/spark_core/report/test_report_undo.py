@@ -24,12 +24,16 @@ def swept(written, **facts):
     return replace(manifest, facts={**manifest.facts, "deleted_objects": 1, **facts})
 
 
-def test_objects_in_quarantine_are_said_to_be_there_until_when_and_how_they_come_back(written):
+def test_objects_that_went_to_quarantine_are_said_to_come_back_until_when_and_how(written):
     manifest = swept(written, quarantine_days=30)
     words = undo_words(written.run, manifest)
-    assert f"under local://repo/_lakefs/retention/gc/quarantine/run_id={written.run.key}/" in words
-    assert f"until {NOW + timedelta(days=30):%Y-%m-%d %H:%M} UTC" in words
-    assert words.endswith("`lakegc restore repo 2026-11-20T02-00-00Z` brings them back.")
+    assert words == (
+        "What was deleted was moved to quarantine, under "
+        f"local://repo/_lakefs/retention/gc/quarantine/run_id={written.run.key}/. The first "
+        f"house-keeping after {NOW + timedelta(days=30):%Y-%m-%d %H:%M} UTC deletes it for good; "
+        "until then it takes up its space, and `lakegc restore repo 2026-11-20T02-00-00Z` brings "
+        "it back."
+    ), "true also of a purged one, whose report is read later"
 
 
 def test_what_the_store_itself_keeps_is_said_in_its_words(written, monkeypatch):
