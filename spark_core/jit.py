@@ -46,11 +46,11 @@ def compiled(function: Function) -> Function:
     """
     source = Path(inspect.getfile(function))
     directory = cache_directory(source.parent) if source.is_file() else None
-    loop = None if directory is None else _kept(function, directory)
+    loop = None if directory is None else _compile_to_keep(function, directory)
     return cast("Function", numba.njit(**_OPTIONS)(function) if loop is None else loop)
 
 
-def _kept(function: Function, directory: Path) -> Any:
+def _compile_to_keep(function: Function, directory: Path) -> Any:
     """Compile a loop whose machine code is kept in a directory; None if numba would not."""
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(directory)

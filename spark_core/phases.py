@@ -48,7 +48,7 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except LakegcError as error:
-        ended(error, state)
+        add_state(error, state)
         raise
     except Exception as error:
         if state_of(error) is None:
@@ -57,7 +57,7 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
         raise
 
 
-def ended(error: Error, state: str | Callable[[], str]) -> Error:
+def add_state(error: Error, state: str | Callable[[], str]) -> Error:
     """Add to an error what the work that it ended had done, unless an inner phase added it.
 
     Args:
@@ -80,7 +80,9 @@ def state_of(error: Exception) -> str | None:
 
 def ended_a_command(error: Error) -> Error:
     """Add to an error without a phase that nothing was deleted: only phases delete."""
-    return ended(error, NOTHING_STARTED if isinstance(error, SettingsError) else NOTHING_DELETED)
+    return add_state(
+        error, NOTHING_STARTED if isinstance(error, SettingsError) else NOTHING_DELETED
+    )
 
 
 class Deleting:

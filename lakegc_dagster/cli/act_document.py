@@ -371,7 +371,7 @@ class ActDocument:
     next_step: str
 
 
-def written() -> str:
+def schema_text() -> str:
     """Return the schema as it is written."""
     from spark_core.report.schema import described, titled
 
@@ -380,4 +380,4 @@ def written() -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(written(), encoding="utf-8")
+    FILE.write_text(schema_text(), encoding="utf-8")

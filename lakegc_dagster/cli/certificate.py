@@ -139,7 +139,7 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
         if public_key is None
         else seal_and_signature.public_key(public_key.read_bytes(), str(public_key))
     )
-    read = seal_and_signature.read(file.read_bytes(), str(file))
+    read = seal_and_signature.read_certificate(file.read_bytes(), str(file))
     wrong = seal_and_signature.faults(read, trusted)
     ways = []
     if store and not wrong:

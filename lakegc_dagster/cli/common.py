@@ -23,7 +23,7 @@ from spark_core.errors import (
     SettingsError,
     exit_code,
 )
-from spark_core.phases import ended, ended_a_command
+from spark_core.phases import add_state, ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def unforeseen(message: str | None, log: Path, state: str | None = None) -> Lake
     failure = LakegcError(
         f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`)."
     )
-    return failure if state is None else ended(failure, state)
+    return failure if state is None else add_state(failure, state)
 
 
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:

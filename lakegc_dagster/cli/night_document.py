@@ -90,7 +90,7 @@ def show_document(ended: Sequence[Ended]) -> None:
     sys.stdout.write(json.dumps(asdict(document), indent=1) + "\n")
 
 
-def written() -> str:
+def schema_text() -> str:
     """Return the schema as it is written."""
     from spark_core.report.schema import described, titled
 
@@ -99,4 +99,4 @@ def written() -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(written(), encoding="utf-8")
+    FILE.write_text(schema_text(), encoding="utf-8")

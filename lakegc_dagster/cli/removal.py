@@ -104,7 +104,7 @@ def retention_restore(
         run = open_now(config, stack, repository)
         if what_is_there:
             run = replace(run, take_over=None if take_over is None else str(take_over))
-            stack.enter_context(lease.held(run, "undo"))
+            stack.enter_context(lease.hold_lease(run, "undo"))
         done = removal.undo(run, key, who=who(), what_is_there=what_is_there)
         _show_undone(repository, key, done)
         rules = [

@@ -89,7 +89,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
         effect = read_settings(config, stack).repository(repository).policy_effect
         policy = parsing.parse(file.read_bytes(), name=str(file), policy_effect=effect)
         run = open_now(config, stack, repository)
-        version = versions.put(run, policy, who=who())
+        version = versions.store_version(run, policy, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
         show_policy(repository, version, policy)
         absent = _absent_branches(policy, {b.id for b in run.server.branches(repository)})
@@ -151,7 +151,7 @@ def retention_delete(config: Path | None, repository: str) -> int:
         from lakegc_dagster.terminal import console
         from spark_core.references.policies import versions
 
-        version = versions.put(open_now(config, stack, repository), None, who=who())
+        version = versions.store_version(open_now(config, stack, repository), None, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
         console.console().print(
             f"the retention policy of {repository} ended with version {version.number}",

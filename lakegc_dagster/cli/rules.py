@@ -100,7 +100,7 @@ def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
         server = _server(settings)
         if as_json:
             server.repository(repository)
-            document = rules_document.written(server.retention_rules(repository))
+            document = rules_document.document_of(server.retention_rules(repository))
             sys.stdout.write(json.dumps(document, indent=2) + "\n")
         else:
             _show_rules(settings, server, repository)
@@ -154,7 +154,7 @@ def rules_set(
         asked = (
             rules_plan.rules_asked(now, default_days, named)
             if file is None
-            else rules_document.read(file, longest_days=LONGEST_DAYS)
+            else rules_document.read_rules(file, longest_days=LONGEST_DAYS)
         )
         if not yes:
             rules_plan.show(settings, repository, now, asked)

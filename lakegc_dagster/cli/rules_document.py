@@ -24,7 +24,7 @@ _EXAMPLE = (
 )
 
 
-def written(rules: RetentionRules | None) -> dict[str, Any] | None:
+def document_of(rules: RetentionRules | None) -> dict[str, Any] | None:
     """Return the document of some rules; None if there are none."""
     if rules is None:
         return None
@@ -36,7 +36,7 @@ def written(rules: RetentionRules | None) -> dict[str, Any] | None:
     }
 
 
-def read(path: Path, *, longest_days: int) -> RetentionRules:
+def read_rules(path: Path, *, longest_days: int) -> RetentionRules:
     """Read rules from a file; a word that is not known is refused, since it may be a typing error.
 
     Args:

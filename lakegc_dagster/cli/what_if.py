@@ -115,7 +115,7 @@ def what_if(
         raise click.UsageError("either --rules, or --default and any --branch.")
     rules = None
     if rules_file is not None:
-        rules = rules_document.read(rules_file, longest_days=LONGEST_DAYS)
+        rules = rules_document.read_rules(rules_file, longest_days=LONGEST_DAYS)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         run = open_chosen(settings, repository, key)

@@ -71,7 +71,7 @@ def fresh(directory: Path, *, more: str = "") -> Iterator[Sandbox]:
                 f"{directory.resolve()} exists and was not made by `lakegc demo`; nothing in it "
                 "was touched. Move it away, or name another place with --directory."
             )
-        with _held(directory) as held:
+        with _lock_directory(directory) as held:
             if not held:
                 raise SettingsError(
                     f"the sandbox in {directory.resolve()} is in use by another lakegc (a demo or "
@@ -83,7 +83,7 @@ def fresh(directory: Path, *, more: str = "") -> Iterator[Sandbox]:
     (directory / _MARKER).write_text(
         "`lakegc demo` may remove this directory and everything in it.\n"
     )
-    with _held(directory), _serving(directory, _PORT) as sandbox:
+    with _lock_directory(directory), _serving(directory, _PORT) as sandbox:
         settings = _SETTINGS.format(
             repository=REPOSITORY_ID,
             endpoint=sandbox.endpoint,
@@ -110,7 +110,7 @@ def awake(settings: Settings) -> Iterator[Settings]:
     if file is None or not is_ours(file.parent) or settings.server.endpoint not in file.read_text():
         yield settings
         return
-    with _held(file.parent) as held:
+    with _lock_directory(file.parent) as held:
         if not held:
             # Another command serves it.
             yield settings
@@ -134,7 +134,7 @@ def settings_file(directory: Path) -> Path:
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[bool]:
+def _lock_directory(directory: Path) -> Iterator[bool]:
     """Lock the directory for this process; False when another process holds it."""
     with (directory / _MARKER).open() as marker:
         try:

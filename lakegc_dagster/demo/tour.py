@@ -165,7 +165,7 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     """Set the policy, show what it names, and confirm it; return the key of the next run."""
     run = open_stored(settings, REPOSITORY_ID, key)
     policy = parsing.parse(POLICY.encode(), name="policy")
-    versions.put(run, policy, who="the demo")
+    versions.store_version(run, policy, who="the demo")
     title = "Mark: what the policy names; nothing goes before a person has confirmed it"
     _heading(shown, next(headings), title)
     _run(shown, settings, "mark", key)

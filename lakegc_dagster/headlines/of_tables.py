@@ -57,7 +57,7 @@ def of_table(manifest: Manifest, price: Price | None = None) -> Metadata:
     return made(manifest, price)
 
 
-def _listed(manifest: Manifest, _price: Price | None) -> Metadata:
+def _of_listing(manifest: Manifest, _price: Price | None) -> Metadata:
     listed = ListedFigures.of(manifest)
     old = objects_text(listed.old_objects, listed.old_bytes)
     found: Metadata = {
@@ -186,7 +186,7 @@ def _commits(manifest: Manifest, _price: Price | None) -> Metadata:
 
 
 _BY_TABLE = {
-    tables.NAMESPACE_SLICES.name: _listed,
+    tables.NAMESPACE_SLICES.name: _of_listing,
     tables.UNCOMMITTED_ADDRESSES.name: _staged,
     tables.RETAINED_COMMITS.name: _commits,
     tables.COMMITTED_ADDRESSES.name: _committed,

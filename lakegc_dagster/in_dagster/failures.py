@@ -14,7 +14,7 @@ from lakegc_dagster.in_dagster.private_doors import SentenceFailure
 from spark_core.checks import CONFIRMABLE, CheckResult
 from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
+from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, add_state
 from spark_core.records.tables import DELETION_REPORT
 
 RETRIES = 2
@@ -76,7 +76,7 @@ def refusal_of(
     if not failed:
         return None
     if failed[0].table == DELETION_REPORT.name:
-        return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
+        return add_state(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
     failing = [f"{result.name}: {result.summary}" for result in failed]
     refused: LakegcError = engine.verdict.not_passed(
         repository_id,
@@ -84,7 +84,7 @@ def refusal_of(
         "; ".join(failing),
         has_way_on={result.name for result in failed} <= CONFIRMABLE,
     )
-    return ended(refused, NOTHING_DELETED)
+    return add_state(refused, NOTHING_DELETED)
 
 
 @contextmanager

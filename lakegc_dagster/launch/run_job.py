@@ -28,7 +28,7 @@ from spark_core.errors import LakegcError, SameWorkError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
-from spark_core.phases import ended
+from spark_core.phases import add_state
 from spark_core.records.manifest import Manifest
 from spark_core.report import Report
 from spark_core.run import Run
@@ -81,7 +81,7 @@ class LaunchResult:
         if self.error is not None:
             return self.error
         error = LakegcError(f"{what}: {self.message}")
-        return error if self.state is None else ended(error, self.state)
+        return error if self.state is None else add_state(error, self.state)
 
 
 @dataclass

@@ -27,7 +27,7 @@ def digest_of(
         failed: Why the run of a repository did not come to its end, where that is known.
     """
     told = dict(failed or {})
-    said = {row.status.repository: _said(row, told) for row in fleet}
+    said = {row.status.repository: _what_to_know(row, told) for row in fleet}
     waiting = {name: words for name, words in said.items() if words}
     in_order = len(fleet) - len(waiting)
     verb = "is" if in_order == 1 else "are"
@@ -67,7 +67,7 @@ def _freed(fleet: Sequence[FleetRow], since: datetime) -> str:
     )
 
 
-def _said(row: FleetRow, failed: Mapping[str, str]) -> list[str]:
+def _what_to_know(row: FleetRow, failed: Mapping[str, str]) -> list[str]:
     """Return what a person must know of a repository, and the way on; empty if nothing."""
     status, said = row.status, list[str]()
     if status.repository in failed:

@@ -231,7 +231,7 @@ def _check(run: Run, name: str, repeated: str | None, pipes: PipesContext) -> bo
 
 def _table(run: Run, spec: TableSpec) -> Told:
     parents = {name: run.load(tables.BY_NAME[name]) for name in spec.parents}
-    return _kept(run, asked_again.make(run, spec, parents))
+    return _keep_table(run, asked_again.make(run, spec, parents))
 
 
 def _report(run: Run, pipes: PipesContext, asked: Asked, repeated: Told) -> Told:
@@ -241,10 +241,10 @@ def _report(run: Run, pipes: PipesContext, asked: Asked, repeated: Told) -> Told
     if isinstance(made, asked_again.NotSwept):
         return {"repeated": made.why}
     with phase(SWEEP_STANDS):
-        return _kept(run, made)
+        return _keep_table(run, made)
 
 
-def _kept(run: Run, made: Draft | StoredTable) -> Told:
+def _keep_table(run: Run, made: Draft | StoredTable) -> Told:
     """Store a table, and tell of it; of one that was there already, tell that too."""
     stored, page = collect.keep(run, made)
     return {**_stored(run, stored.manifest, page), "repeated": asked_again.words_of(made)}

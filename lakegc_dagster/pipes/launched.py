@@ -39,7 +39,7 @@ from spark_core import errors
 from spark_core.checks import CheckResult
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.model import RunKey
-from spark_core.phases import ended
+from spark_core.phases import add_state
 from spark_core.plain_text import Price
 from spark_core.records.manifest import Manifest
 from spark_core.settings import Settings
@@ -183,7 +183,7 @@ def require_all_told(asked: Told, messages: Sequence[Told]) -> None:
             f"{', '.join(missing)}",
             "Look at the log of the process or cluster that it ran on, then start it again.",
         )
-        raise ended(lost, _LOST)
+        raise add_state(lost, _LOST)
 
 
 def error_of(told: Told) -> LakegcError:

@@ -23,7 +23,7 @@ from spark_core.errors import (
     VerdictError,
 )
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, ended, ended_a_command
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, add_state, ended_a_command
 from spark_core.records import tables
 from spark_core.records.storing import require_open
 from spark_core.report.past_runs import require_known
@@ -103,7 +103,7 @@ def wrong_request(
 def _ended(error: LakegcError, job: JobName) -> LakegcError:
     """Say what the request did; the run that it asks to sweep may have been swept before."""
     if job == "sweep" and not isinstance(error, SettingsError):
-        return ended(error, NOTHING_BY_THIS_SWEEP)
+        return add_state(error, NOTHING_BY_THIS_SWEEP)
     return ended_a_command(error)
 
 

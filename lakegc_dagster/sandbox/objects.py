@@ -204,7 +204,7 @@ def stat(core: Core, repository_id: str, ref: str, path: str) -> tuple[Repositor
     return repository, entry
 
 
-def read(core: Core, repository_id: str, ref: str, path: str) -> tuple[Entry, bytes]:
+def read_object(core: Core, repository_id: str, ref: str, path: str) -> tuple[Entry, bytes]:
     """Return an entry and the bytes of its object.
 
     Raises:

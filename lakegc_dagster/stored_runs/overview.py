@@ -84,7 +84,7 @@ def overview(
         options = settings.run_options(repository_id)
         now = clock.now()
         try:
-            store = opened(settings, environment, repository_id, now).store
+            store = open_to_look(settings, environment, repository_id, now).store
             # One more shows whether there are older runs.
             found = past_runs(store, now, newest=None if newest is None else newest + 1)
         except LakegcError as error:
@@ -109,6 +109,8 @@ def overview(
         )
 
 
-def opened(settings: Settings, environment: Environment, repository_id: str, now: datetime) -> Run:
+def open_to_look(
+    settings: Settings, environment: Environment, repository_id: str, now: datetime
+) -> Run:
     """Open a repository to look at it."""
     return open_run(environment, repository_id, RunKey.at(now), settings.run_options(repository_id))

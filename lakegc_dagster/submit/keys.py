@@ -283,7 +283,7 @@ def _settings(
 
 
 def _validated(repository_id: str, variables: Mapping[str, str], *, sweep: bool) -> Settings:
-    source = settings_file.read(None, variables, Settings)
+    source = settings_file.read_file(None, variables, Settings)
     own = _own_words(repository_id, source.document, sweep=sweep)
     document = {
         **source.document,

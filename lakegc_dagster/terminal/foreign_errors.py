@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_core.errors import LakegcError, SettingsError
-from spark_core.phases import ended, state_of
+from spark_core.phases import add_state, state_of
 
 _NEXT_STEPS = {
     errno.ENOENT: "Correct the name, or make its folder first.",
@@ -93,7 +93,7 @@ def _cause(error: Any) -> Exception:
 
 def _with_state(made: LakegcError, error: Exception) -> LakegcError:
     state = state_of(error)
-    return made if state is None else ended(made, state)
+    return made if state is None else add_state(made, state)
 
 
 def _one_line(error: Exception) -> str:

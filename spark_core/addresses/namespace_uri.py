@@ -51,7 +51,7 @@ class NamespaceUri:
         match = URI.fullmatch(self.uri)
         if match is None or KINDS.get(match[1].lower()) not in _COLLECTED_KINDS:
             raise AddressError(
-                f"storage namespace {shown(self.uri)} has no scheme that can be collected "
+                f"storage namespace {quoted(self.uri)} has no scheme that can be collected "
                 "(s3://, gs://, https://ACCOUNT.blob.../CONTAINER, local://)",
                 "Look at the repository's storage_namespace.",
             )
@@ -72,7 +72,8 @@ class NamespaceUri:
 
     def _strange(self, what: str) -> AddressError:
         return AddressError(
-            f"storage namespace {shown(self.uri)} {what}, so its addresses can be read in two ways",
+            f"storage namespace {quoted(self.uri)} {what}, so its addresses can be read in two "
+            "ways",
             "Such a repository has to be collected by hand.",
         )
 
@@ -81,7 +82,7 @@ class NamespaceUri:
             return
         if self.server_path is None:
             raise SettingsError(
-                f"storage namespace {shown(self.uri)} lies on a local blockstore, and the "
+                f"storage namespace {quoted(self.uri)} lies on a local blockstore, and the "
                 "blockstore's path on the server is not set",
                 "Linked and staged objects have absolute addresses there: set server_path to the "
                 "path that the server's own configuration names (blockstore.local.path).",
@@ -183,7 +184,7 @@ def azure_account(host: str) -> str:
     return host.partition(".")[0].partition("-")[0]
 
 
-def shown(address: str | None) -> str:
+def quoted(address: str | None) -> str:
     """Quote an address for a message, without user part and query, which could be credentials."""
     if address is None:
         return "something outside"

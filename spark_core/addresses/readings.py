@@ -17,7 +17,7 @@ from spark_core.addresses.namespace_uri import (
     NamespaceUri,
     azure_account,
     normal_authority,
-    shown,
+    quoted,
 )
 from spark_core.errors import AddressError
 
@@ -59,7 +59,8 @@ def _cut_out(namespace: NamespaceUri, address: str) -> str | None:
     plain, folded = _cut(namespace, rest), _cut(namespace, _folded(namespace, rest))
     if plain != folded and _may_be_collected(namespace, rest):
         raise _unknown(
-            address, f"could be read as {shown(plain)} or as {shown(folded)} of {namespace.root}"
+            address,
+            f"could be read as {quoted(plain)} or as {quoted(folded)} of {namespace.root}",
         )
     if plain is not None:
         return _checked(namespace, plain, address, absolute=True)
@@ -201,6 +202,6 @@ def _fold(kind: str, rest: str) -> str:
 
 def _unknown(address: str, what: str) -> AddressError:
     return AddressError(
-        f"address {shown(address)} {what}; whether it is alive cannot be decided",
+        f"address {quoted(address)} {what}; whether it is alive cannot be decided",
         "Find the entry that has it and report the form, or remove the entry.",
     )

@@ -159,7 +159,7 @@ def public_key(data: bytes, name: str) -> Ed25519PublicKey:
     return key
 
 
-def read(data: bytes, name: str) -> dict[str, Any]:
+def read_certificate(data: bytes, name: str) -> dict[str, Any]:
     """Read a certificate.
 
     Raises:

@@ -64,7 +64,7 @@ class _Past:
     damaged: tuple[str, ...] = ()
 
 
-def standing(manifests: Manifests) -> dict[str, int]:
+def figures_to_compare(manifests: Manifests) -> dict[str, int]:
     """Return the figures of a mark that later runs are compared with."""
     expired = ExpiredFigures.of(manifests[_TABLE])
     within = expired.reference
@@ -91,7 +91,7 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
     compared with the last such run of the same kind (safety 61): a run that takes only what
     policies name says nothing about what nothing reaches.
     """
-    now = standing(manifests)
+    now = figures_to_compare(manifests)
     going = _GOING[ExpiredFigures.of(manifests[_TABLE]).collects]
     past = _last(run, going)
     drop, rise, floor = (

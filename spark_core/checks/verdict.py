@@ -12,7 +12,7 @@ from typing import Any
 from spark_core import __version__, lakegc_keys
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
-from spark_core.checks.last_runs_compared import standing
+from spark_core.checks.last_runs_compared import figures_to_compare
 from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -153,7 +153,7 @@ def _verdict(
         },
         addresses={part.key: part.sha256 for part in expired.parts},
         expired_objects=expired.rows,
-        standing=standing(manifests),
+        standing=figures_to_compare(manifests),
         checks=[vars(result) for result in results],
         versions={
             "lakegc": __version__,

@@ -157,7 +157,7 @@ def choose(run: Run) -> Index | Clean:
     return Clean(why, blocked) if why else Index(saved, saved.closed_before)
 
 
-def of(run: Run) -> Index | None:
+def index_of_mark(run: Run) -> Index | None:
     """Return what a mark that was begun takes from; None if it is a clean one.
 
     Raises:

@@ -141,10 +141,10 @@ def _swept_since(run: Run, saved: Saved) -> Iterator[tuple[RunKey, datetime | No
     oldest = RunKey.at(clean.instant - run.options.max_mark_age)
     for key in run.earlier or tables.runs(run.store, tables.NAMESPACE_SLICES.folder):
         if oldest <= key < run.key:
-            yield key, None if key >= clean else _listed(run, clean)
+            yield key, None if key >= clean else _listing_began(run, clean)
 
 
-def _listed(run: Run, key: RunKey) -> datetime:
+def _listing_began(run: Run, key: RunKey) -> datetime:
     """Return when a run began to list the store, as far as clocks agree."""
     where = tables.manifest_key(tables.NAMESPACE_SLICES, key)
     if where not in run.documents:

@@ -236,7 +236,9 @@ class Spans:
         return int(self.counts.sum())
 
 
-def read(store: ObjectStore, part: Part, spans: Spans) -> Iterator[tuple[pa.RecordBatch, Any]]:
+def read_ranges(
+    store: ObjectStore, part: Part, spans: Spans
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """Read some ranges of a file of entries; the bytes of the file are compared in any case.
 
     Yields:

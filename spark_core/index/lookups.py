@@ -13,7 +13,7 @@ from spark_core import schemas
 from spark_core.addresses.collectable import slice_of
 from spark_core.errors import NotFoundError
 from spark_core.run import Run
-from spark_core.spark.tasks import dealt, interleaved, run_tasks
+from spark_core.spark.tasks import deal_out, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore
 from spark_core.storage.listing_rows import LISTING_BATCH_ROWS
@@ -53,7 +53,7 @@ def look_up(run: Run, addresses: Sequence[str]) -> pa.Table:
     count = -(-len(addresses) // _OBJECTS_OF_A_TASK)
     found = run_tasks(
         lambda: run.spark,
-        dealt(groups, max(1, min(count, run.options.range_partitions))) if groups else [],
+        deal_out(groups, max(1, min(count, run.options.range_partitions))) if groups else [],
         partial(_look_up, run.store, threads),
         rows=len(addresses),
     )

@@ -13,7 +13,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
 from spark_core.records.writing import Target
-from spark_core.spark.tasks import together
+from spark_core.spark.tasks import join_small
 from spark_core.storage import ObjectStore
 
 # Files of one kind that are merged if there are more of them, and rows from which one is not small.
@@ -85,7 +85,7 @@ def _moved(store: ObjectStore, files: Files) -> tuple[tuple[Part, ...], tuple[Pa
     schema = schemas.INDEXED_ENTRIES
     entries = [part for part in files.entries if part.rows >= _ROWS]
     moved: dict[str, tuple[str, int]] = {}
-    for group in together(_small(files.entries), lambda part: part.rows, writing.MAX_PART_ROWS):
+    for group in join_small(_small(files.entries), lambda part: part.rows, writing.MAX_PART_ROWS):
         batches = [batch for part in group for batch in reading.read_part(store, schema, part)]
         whole = pa.Table.from_batches(batches, schema).combine_chunks()
         # One batch, and so one file.

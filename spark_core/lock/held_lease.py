@@ -12,7 +12,7 @@ from typing import Self
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import LakegcError, LeaseLostError
 from spark_core.lock import processes
-from spark_core.lock.last_holder import shown
+from spark_core.lock.last_holder import in_seconds
 from spark_core.lock.lease_log import LeaseRecord, Owner, State, newest_epoch, write
 from spark_core.run import Run
 
@@ -20,7 +20,7 @@ from spark_core.run import Run
 class Lease:
     """A lease that this process holds, until its block ends or `expires_at`.
 
-    As a context manager it is released at the end. `lease.held` gives one that renews itself.
+    As a context manager it is released at the end. `lease.hold_lease` gives one that renews itself.
 
     Attributes:
         sent_until: Until when executors may send what they were given under it; None if each of
@@ -79,7 +79,7 @@ class Lease:
         store, now = self._run.store, self._run.now()
         if now >= self.expires_at + MAX_CLOCK_SKEW:
             raise self._gone(
-                f"it ran out at {shown(self.expires_at)} and could not be renewed in time"
+                f"it ran out at {in_seconds(self.expires_at)} and could not be renewed in time"
             )
         last = self._record
         wanted = replace(

@@ -58,7 +58,7 @@ def require_ended(run: Run, last: LeaseRecord, owner: Owner, take_over: str | No
         why = _why_under_way(last, may_live=left is None)
         if left is None and _is_beyond_any_lease(run, until, now):
             raise not_free(run, last, why, _clock_was_ahead(until))
-        at = f"at {shown(from_then_on + _ALMOST_A_SECOND)} or later"
+        at = f"at {in_seconds(from_then_on + _ALMOST_A_SECOND)} or later"
         what = f"Run again {at}."
         if left is None and last.state == "held":
             next_step = by_name if needs_a_name else "run again"
@@ -73,7 +73,8 @@ def require_ended(run: Run, last: LeaseRecord, owner: Owner, take_over: str | No
         raise not_free(
             run,
             last,
-            f"its lease ran out at {shown(last.expires_at)}, so it died or lost the store{named}",
+            f"its lease ran out at {in_seconds(last.expires_at)}, so it died or "
+            f"lost the store{named}",
             "Look at what it left undone; run the same command as it did to finish it, or "
             f"{by_name}.",
         )
@@ -100,7 +101,7 @@ def _why_under_way(last: LeaseRecord, *, may_live: bool) -> str:
     if last.state == "held":
         return (
             "it renews its lease while it lives, and did so last until "
-            f"{shown(last.expires_at)}; clocks may differ by {MAX_CLOCK_SKEW}"
+            f"{in_seconds(last.expires_at)}; clocks may differ by {MAX_CLOCK_SKEW}"
         )
     return "it has ended, and what it or the one before it had sent may be under way still"
 
@@ -112,7 +113,7 @@ def _is_beyond_any_lease(run: Run, until: datetime, now: datetime) -> bool:
 
 def _clock_was_ahead(until: datetime) -> str:
     return (
-        f"No lease is good until {shown(until)}: a clock was ahead when "
+        f"No lease is good until {in_seconds(until)}: a clock was ahead when "
         "that was written. Set the clocks right (NTP); once you are sure that nobody "
         f"collects, delete the objects under {lakegc_keys.LEASE}, all of them, and run "
         "again."
@@ -153,11 +154,11 @@ def not_free(
     kind = SameWorkError if same else LeaseHeldError
     return kind(
         f"{run.store.root}: the lease is that of the {record.owner}, since "
-        f"{shown(record.since)}: {why}",
+        f"{in_seconds(record.since)}: {why}",
         what,
     )
 
 
-def shown(instant: datetime) -> str:
+def in_seconds(instant: datetime) -> str:
     """Show an instant in whole seconds."""
     return instant.replace(microsecond=0).isoformat()

@@ -133,7 +133,7 @@ def _begin(run: Run, last: LeaseRecord | None, owner: Owner) -> LeaseRecord:
 
 
 @contextmanager
-def held(run: Run, work: Work = "sweep", *, on_this_machine: bool = False) -> Iterator[Lease]:
+def hold_lease(run: Run, work: Work = "sweep", *, on_this_machine: bool = False) -> Iterator[Lease]:
     """Hold the lease of a namespace while the block works, after the store proved itself.
 
     The store must prove that a lease means something (`require_conditional_put`). A thread renews

@@ -16,7 +16,7 @@ from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
 from spark_core.index.deletions import deleted_by
-from spark_core.mark.hashes_of_table import among
+from spark_core.mark.hashes_of_table import hashes_in_table
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures
@@ -112,8 +112,8 @@ def audit(
     }
     of_each = {key: hashes for key, hashes in of_each.items() if len(hashes)}
     deleted = sorted_once(np.concatenate([none, *of_each.values()]))
-    reached = among(run, committed, deleted)
-    lost = [is_staged := among(run, staged, deleted)]
+    reached = hashes_in_table(run, committed, deleted)
+    lost = [is_staged := hashes_in_table(run, staged, deleted)]
     for key, hashes in of_each.items():
         came = reached[are_among(reached, hashes) & ~are_among(reached, is_staged)]
         if len(came):

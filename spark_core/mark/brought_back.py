@@ -21,7 +21,7 @@ from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.errors import IncompleteReadError, NotFoundError, RefusedError
 from spark_core.holds import Holds
 from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
-from spark_core.mark.hashes_of_table import among
+from spark_core.mark.hashes_of_table import hashes_in_table
 from spark_core.model import Refs, RetentionRules, RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import EARLIER_DUMP, CommitsFigures, ListedFigures
@@ -79,7 +79,7 @@ def _referenced_then(run: Run, commits: StoredTable, key: RunKey, hashes: Any) -
     ranges = distinct_ranges(run, reader, known)[0]
     made = _made_since(run, commits, then, reader.prefix)
     found = [
-        among(run, staged, hashes),
+        hashes_in_table(run, staged, hashes),
         *run_tasks(
             lambda: run.spark,
             tasks_of(ranges, run.options.range_partitions),

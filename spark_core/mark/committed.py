@@ -54,7 +54,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     """
     began = run.begin(tables.COMMITTED_ADDRESSES)
     run.require_same_instance(commits.manifest)
-    index = choosing.of(run)
+    index = choosing.index_of_mark(run)
     targets = CommittedTargets.of(run, index)
     return targets.removed_on_failure(lambda: _read_all(run, commits, index, targets, began))
 

@@ -68,13 +68,13 @@ _ROWS_OF_A_TASK = 250_000
 
 def listed_of(run: Run, slices: StoredTable, held: Holds) -> AnySource:
     """Return the listed objects, those of table 1: columns of `LISTED`."""
-    tasks = _together(list(enumerate(slices.manifest.parts)))
+    tasks = _join_small(list(enumerate(slices.manifest.parts)))
     return Source(LISTED, tasks, slices.manifest.rows, partial(_read_listed, run.store, held))
 
 
 def tasks_of(parts: Sequence[Part]) -> Any:
     """Return for each part of the listing the number of the task that reads its rows again."""
-    tasks = enumerate(_together(list(enumerate(parts))))
+    tasks = enumerate(_join_small(list(enumerate(parts))))
     return np.array([number for number, task in tasks for _ in task], np.int32)
 
 
@@ -93,7 +93,7 @@ def references_of(run: Run, staged: StoredTable, committed: StoredTable) -> AnyS
     ]
     rows = sum(part.rows for _, part in parts)
     read = partial(_read_references, run.store)
-    known = Source(REFERENCES, _together(parts), rows, read, combined)
+    known = Source(REFERENCES, _join_small(parts), rows, read, combined)
     taken = TakenRanges.of(run, committed)
     if taken.is_empty:
         return known
@@ -133,7 +133,7 @@ def _saying(batch: pa.RecordBatch, bits: Any, sizes: pa.Int64Array) -> pa.Record
     )
 
 
-def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _join_small(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Put small parts into one task."""
     tasks: list[list[Any]] = []
     held = _ROWS_OF_A_TASK

@@ -95,7 +95,7 @@ def conclude(run: Run, decided: Decided, answers: Answers, targets: FateTargets)
     work = partial(_conclude, _Asked(run.store, targets, answers, run.key.instant, run.limits))
     before, rows = sum(decided.objects.values()), sum(part.rows for part in parts)
     concluded = replace(decided, waiting=[])
-    for receipt in run_tasks(lambda: run.spark, reading.together(parts), work, rows=rows):
+    for receipt in run_tasks(lambda: run.spark, reading.join_small_parts(parts), work, rows=rows):
         concluded.merge(receipt)
     came = sum(concluded.objects.values())
     if came != before + rows:

@@ -13,7 +13,7 @@ from spark_core.run import Run
 from spark_core.spark.exchange import Batches
 
 
-def among(run: Run, table: StoredTable, hashes: Any) -> Any:
+def hashes_in_table(run: Run, table: StoredTable, hashes: Any) -> Any:
     """Return which of some hashes a table has in its column address_hash.
 
     Args:

@@ -33,7 +33,7 @@ from spark_core.records.figures import InventoryFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Exchange, Sent, no_work, numbers_of
-from spark_core.spark.tasks import counting, dealt
+from spark_core.spark.tasks import counting, deal_out
 from spark_core.storage import ObjectStore, StoreOptions
 from spark_core.storage.inventory import (
     Inventory,
@@ -82,7 +82,7 @@ class FitInventory:
     @property
     def tasks(self) -> list[tuple[InventoryFile, ...]]:
         """The data files, dealt out to tasks."""
-        return dealt(self.inventory.files, self.most_tasks)
+        return deal_out(self.inventory.files, self.most_tasks)
 
     @property
     def rows(self) -> int:
@@ -147,7 +147,7 @@ def _named_twice(run: Run, slices: StoredTable) -> tuple[str, int] | None:
         return None
     listed = slices.source([*_HASHES.names, "address"])
     some = listed.through(listed.schema, partial(_among, hashes))
-    found = some.each(lambda: run.spark, partial(_held, listed.schema))
+    found = some.each(lambda: run.spark, partial(_table_of, listed.schema))
     # Two objects may have one hash.
     counts = pa.concat_tables(found).group_by("address").aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1)).sort_by("address").to_pylist()
@@ -165,7 +165,7 @@ def _among(hashes: Any, batches: Batches) -> Batches:
         yield batch.filter(pa.array(are_among(numbers_of(batch.column("address_hash")), hashes)))
 
 
-def _held(schema: pa.Schema, batches: Batches) -> pa.Table:
+def _table_of(schema: pa.Schema, batches: Batches) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 

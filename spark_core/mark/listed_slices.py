@@ -22,9 +22,9 @@ from spark_core.records.figures import PreflightFigures
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
 from spark_core.spark import placement
-from spark_core.spark.tasks import counting, dealt, run_tasks
+from spark_core.spark.tasks import counting, deal_out, run_tasks
 from spark_core.storage import ObjectStore
-from spark_core.storage.listings import listed
+from spark_core.storage.listings import list_below
 
 DATA = "data/"
 
@@ -193,7 +193,7 @@ def _tasks(target: Target, slices: Sequence[str], partitions: int, threads: int)
     would only make more parts.
     """
     count = min(-(-len(slices) // threads), partitions)
-    return [_Listing(target, some) for some in dealt(slices, count)]
+    return [_Listing(target, some) for some in deal_out(slices, count)]
 
 
 def _read(
@@ -202,7 +202,7 @@ def _read(
     with counting(figures, store.requests):
         found = _flat_objects(store) if task.root else task.found
         seen = () if found is None else found.to_batches()
-        for batch in chain(listed(store, task.prefixes, threads=threads), seen):
+        for batch in chain(list_below(store, task.prefixes, threads=threads), seen):
             yield judged(batch, store, limits)
 
 

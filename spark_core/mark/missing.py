@@ -68,7 +68,7 @@ def missing_of(run: Run, mark: Mark, absent: Sequence[Any]) -> Missing:
     """
     left = sorted_once(np.concatenate([np.empty(0, np.int64), *absent]))
     figures = dict[str, Any](missing_named=(), missing_objects=len(left))
-    later, taken = None, policy_rows.taken(run) if len(left) else None
+    later, taken = None, policy_rows.taken_by_sweeps(run) if len(left) else None
     if taken is not None:
         is_taken = are_among(left, sorted_once(_hashes_in(run, taken)))
         figures["missing_by_policy"] = int(is_taken.sum())

@@ -32,7 +32,7 @@ def save(run: Run, mark: Mark) -> str:
         ChainError: If the ranges that were taken are not those that table 4 names.
     """
     listed = ListedFigures.of(mark.slices.manifest)
-    index = choosing.of(run)
+    index = choosing.index_of_mark(run)
     files = merging.merged(
         run.store,
         Files(

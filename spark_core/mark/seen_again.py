@@ -81,7 +81,7 @@ def seen_again(run: Run, decided: Decided, targets: FateTargets) -> SeenAgain:
     Raises:
         LakegcError: If the store cannot be asked.
     """
-    index = choosing.of(run)
+    index = choosing.index_of_mark(run)
     if index is None:
         return SeenAgain(decided)
     slices = _of_index(run, index, decided.waiting_parts)
@@ -137,7 +137,7 @@ def _of_index(run: Run, index: Index, parts: Sequence[Part]) -> Counter[str]:
     """Count the objects that wait in each slice that was taken from the index."""
     found = run_tasks(
         lambda: run.spark,
-        reading.together(parts),
+        reading.join_small_parts(parts),
         partial(_count, run.store),
         rows=sum(part.rows for part in parts),
     )
@@ -234,7 +234,7 @@ def _without(run: Run, decided: Decided, orders: _WaitingOrders) -> Decided:
     parts, before = decided.waiting_parts, sum(decided.objects.values())
     rows = sum(part.rows for part in parts)
     after = replace(decided, waiting=[])
-    tasks = reading.together(parts)
+    tasks = reading.join_small_parts(parts)
     for receipt in run_tasks(lambda: run.spark, tasks, partial(_write, orders), rows=rows):
         after.merge(receipt)
     came = sum(part.rows for part in after.waiting_parts) + sum(after.objects.values())

@@ -21,7 +21,7 @@ from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, 
 from spark_core.model import RunKey
 from spark_core.records.documents import Flag, OfAMark
 from spark_core.spark.exchange import Source
-from spark_core.spark.tasks import together
+from spark_core.spark.tasks import join_small
 from spark_core.storage import ObjectStore
 
 _WAY_ON = (
@@ -218,7 +218,7 @@ class Journal:
 
         A part whose bytes are not those that were written raises CorruptTableError when it is read.
         """
-        tasks = together(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
+        tasks = join_small(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
         return Source(ROWS, tasks, sum(part.rows for part in parts), partial(_read_all, self))
 
     def read(self, part: JournalPart) -> pa.RecordBatch:

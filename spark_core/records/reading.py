@@ -104,12 +104,12 @@ def _enclosed(
 def source_of_parts(store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> Source[Any]:
     """Return Parquet parts as what an exchange reads; columns of `schema`."""
     rows = sum(part.rows for part in parts)
-    return Source(schema, together(parts), rows, partial(_read_parts, store, schema))
+    return Source(schema, join_small_parts(parts), rows, partial(_read_parts, store, schema))
 
 
-def together(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+def join_small_parts(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
     """Group parts that are too small for a task of their own."""
-    return tasks.together(parts, lambda part: part.rows, _ROWS_READ_TOGETHER)
+    return tasks.join_small(parts, lambda part: part.rows, _ROWS_READ_TOGETHER)
 
 
 def _read_parts(

@@ -27,7 +27,7 @@ from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.json_and_toml import read_json
 from spark_core.reference_job.summary import WAY_ON, Summary
 from spark_core.spark.exchange import Source
-from spark_core.spark.tasks import dealt, run_tasks
+from spark_core.spark.tasks import deal_out, run_tasks
 from spark_core.storage import ObjectStore
 
 SUMMARY = "summary.json"
@@ -218,7 +218,7 @@ def addresses(
     """
     described = run_tasks(
         spark,
-        dealt(mark.parts, partitions),
+        deal_out(mark.parts, partitions),
         partial(_describe, store),
         rows=mark.summary.num_deleted_objects,
     )

@@ -40,7 +40,7 @@ from spark_core.references.head_entries import (
 from spark_core.references.known_ranges import HEAD, TakenRanges, rows_of, rows_with
 from spark_core.references.only_in_index import that_may_clear, with_content
 from spark_core.references.shared_ranges import RANGES
-from spark_core.references.stated import are_checksums_stated, stated, stated_by_the_store
+from spark_core.references.stated import are_checksums_stated, stated_by_heads, stated_by_the_store
 from spark_core.references.table_reader import TableReader
 from spark_core.references.unlisted import unlisted_hashes
 from spark_core.run import Run
@@ -142,7 +142,7 @@ class HeadsOfMark:
         # What was looked up and has another checksum now agrees with none.
         listing = JoinedSource([self.listing(LISTED), source_of(self._looked_up, LISTED)])
         told = listing.through(STATED, stated_by_the_store)
-        entries = self._in_numbers(STATED, stated, _checksums_taken)
+        entries = self._in_numbers(STATED, stated_by_heads, _checksums_taken)
         return are_checksums_stated(lambda: self.run.spark, entries, told)
 
     def _in_numbers(

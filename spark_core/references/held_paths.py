@@ -150,7 +150,7 @@ def _read(
         found = run_tasks(
             lambda: run.spark,
             tasks_of(ranges, run.options.range_partitions),
-            partial(write_read, target, partial(_held, reader, Holds(holds))),
+            partial(write_read, target, partial(_read_held, reader, Holds(holds))),
             rows=work_of_ranges(ranges),
         )
     except (CorruptTableError, NotFoundError) as problem:
@@ -220,7 +220,7 @@ def may_have(ranges: pa.RecordBatch, beginnings: Sequence[bytes]) -> pa.BooleanA
     return may
 
 
-def _held(
+def _read_held(
     reader: TableReader, holds: Holds, ranges: pa.Table, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges, and keep what has a held path: columns of `HELD`."""

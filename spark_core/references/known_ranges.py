@@ -156,14 +156,14 @@ class TakenRanges:
 
 def _read(store: ObjectStore, task: _Task) -> Batches:
     part, spans = task
-    for entries, owners in indexed.read(store, part, spans):
+    for entries, owners in indexed.read_ranges(store, part, spans):
         yield pa.record_batch([*entries.columns, spans.kinds[owners]], schema=ENTRIES)
 
 
 def _having(store: ObjectStore, chooses: Chooses, _number: int, task: _Task) -> list[str]:
     part, spans = task
     found: set[int] = set()
-    for entries, owners in indexed.read(store, part, spans):
+    for entries, owners in indexed.read_ranges(store, part, spans):
         rows = pa.record_batch([*entries.columns, spans.kinds[owners]], schema=ENTRIES)
         found.update(np.unique(owners[chooses(rows)]).tolist())
     return [spans.range_ids[number] for number in sorted(found)]

@@ -41,7 +41,7 @@ def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
             return None  # whoever reads its entries will say so
 
     def written_at(ids: Sequence[str]) -> Mapping[str, datetime]:
-        listed = _listed(run.store, f"{prefix}/", ids)
+        listed = _read_listed_dates(run.store, f"{prefix}/", ids)
         left = [id_ for id_ in ids if id_ not in listed]
         with ThreadPoolExecutor(
             run.options.branches_at_once, thread_name_prefix="lakegc-heads"
@@ -52,7 +52,9 @@ def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
     return written_at
 
 
-def _listed(store: ObjectStore, folder: str, names: Sequence[str]) -> dict[str, datetime]:
+def _read_listed_dates(
+    store: ObjectStore, folder: str, names: Sequence[str]
+) -> dict[str, datetime]:
     """Read dates from pages of a listing, as long as a page gives many.
 
     Each page begins at the next name.

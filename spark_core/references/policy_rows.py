@@ -218,7 +218,7 @@ def _without(left: Any, batches: Batches) -> Batches:
         yield batch.filter(pa.array(~are_among(hashes, left)))
 
 
-def taken(run: Run) -> AnySource | None:
+def taken_by_sweeps(run: Run) -> AnySource | None:
     """Return what sweeps by a policy took: column address_hash, duplicates allowed.
 
     Of a sweep that has no report yet it is what the sweep set out to take.

@@ -148,7 +148,7 @@ def _require_known(run: Run, found: ReadCommits) -> None:
     Raises:
         ChainError: If refs were restored, or if it cannot be read which heads there were.
     """
-    index = choosing.of(run)
+    index = choosing.index_of_mark(run)
     if index is None or found.dump is None:
         return
     then = recorded_heads.manifest_of(run, RunKey.parse(index.saved.run))

@@ -30,7 +30,7 @@ def target_of(run: Run, schema: pa.Schema) -> Target:
     return Target(run.store, folder, attempt, schema, name="_aside", holds=sys.maxsize)
 
 
-def put(target: Target, number: int, rows: pa.Table) -> Receipt:
+def put_aside(target: Target, number: int, rows: pa.Table) -> Receipt:
     """Write rows, or hold them; the work of an exchange."""
     return writing.write_parts(target, number, iter(rows.to_batches()))
 

@@ -48,7 +48,7 @@ def _are_checksums_stated(bucket: Mapping[str, pa.Table]) -> Sent[bool]:
     return Sent(pc.any(pc.invert(is_same), min_count=0).as_py(), {})
 
 
-def stated(batches: Batches) -> Batches:
+def stated_by_heads(batches: Batches) -> Batches:
     """Return what entries of heads give: columns of `STATED`."""
     for batch in of_heads(batches):
         yield _hashed_checksums(batch, batch.column("checksum"))

@@ -26,7 +26,7 @@ from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.second_look import SCAN, Parts
 from spark_core.run import Run
 from spark_core.spark import placement
-from spark_core.spark.tasks import counting, dealt
+from spark_core.spark.tasks import counting, deal_out
 from spark_core.storage import ObjectStore
 
 # Addresses of diffs that the driver holds until their number is known, and that it sends with the
@@ -150,7 +150,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         raise
 
     sources = [*files, *diffs.parts, *diffs.held]
-    tasks = dealt(
+    tasks = deal_out(
         sources, min(-(-len(sources) // run.options.read_threads), run.options.range_partitions)
     )
     figures = partial(_figures, scans, len(files), read)

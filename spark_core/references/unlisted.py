@@ -24,7 +24,7 @@ from spark_core.references.head_entries import (
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, no_work, numbers_of
 from spark_core.spark.session import Spark
-from spark_core.storage.listings import listed
+from spark_core.storage.listings import list_below
 
 Found = TypeVar("Found")
 
@@ -91,7 +91,7 @@ def sizes_of_later(run: Run, entries: AnySource, listing: AnySource) -> pa.Table
     """
     slices, _ = _unlisted(lambda: run.spark, entries, listing, _slices_of)
     prefixes = [f"data/{slice_}/" for slice_ in sorted({name for some in slices for name in some})]
-    rows = listed(run.store, prefixes, threads=run.options.read_threads) if prefixes else ()
+    rows = list_below(run.store, prefixes, threads=run.options.read_threads) if prefixes else ()
     batches = [batch.select(["key", "size_bytes", "checksum"]) for batch in rows]
     renamed = [pa.record_batch(batch.columns, names=SIZES.names).cast(SIZES) for batch in batches]
     return pa.Table.from_batches(renamed, SIZES)

@@ -35,7 +35,7 @@ from spark_core.report.kind import kind_of
 from spark_core.report.past_run import PastRun, State
 from spark_core.storage import ObjectStore
 from spark_core.sweep import OUTCOMES, quarantine
-from spark_core.sweep.plan import undone
+from spark_core.sweep.plan import left_by_sweep
 
 # The folders that a run may have left, whichever of them is there.
 _FOLDERS = (lakegc_keys.SLICES, lakegc_keys.ADDRESSES, lakegc_keys.REPORTS)
@@ -113,12 +113,12 @@ def _named(store: ObjectStore, folder: str) -> frozenset[RunKey]:
 
 def _read(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> PastRun:
     try:
-        return _of(store, key, there, now)
+        return _past_run(store, key, there, now)
     except LakegcError as problem:
         return PastRun(str(key), "unreadable", problem=problem.found)
 
 
-def _of(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> PastRun:
+def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -> PastRun:
     verdict = _verdict(store, key)
     slices = _slices(store, key)
     kind = {} if slices is None else _kind(slices)
@@ -182,7 +182,7 @@ def _state(swept: Manifest | None, *, refused: bool, journal: bool, back: int) -
     if back:
         return "restored"
     if swept is not None:
-        return "swept in part" if any(undone(swept)) else "swept"
+        return "swept in part" if any(left_by_sweep(swept)) else "swept"
     if journal:
         return "sweep unfinished"
     return "refused" if refused else "marked"
@@ -210,7 +210,7 @@ def _in_quarantine(
     store knows, which costs a request for each thousand objects that are left.
     """
     until = None if swept is None else quarantine.ends_at(swept)
-    if swept is not None and until is not None and now < until and not any(undone(swept)):
+    if swept is not None and until is not None and now < until and not any(left_by_sweep(swept)):
         return outcomes_of(swept).get("deleted", (0, 0))
     return total(
         (batch.num_rows, pc.sum(batch.column("size_bytes")).as_py() or 0)

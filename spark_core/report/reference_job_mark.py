@@ -27,21 +27,21 @@ from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, number
 NAMED = 100
 
 
-def kept(fate: Fate) -> str:
+def why_it_stays(fate: Fate) -> str:
     """Say of a listed object that it stays, and why."""
     return f"kept: {fate.sentence}"
 
 
 MAY_GO = "may go"
-COMMITTED = kept(Fate.COMMITTED)
+COMMITTED = why_it_stays(Fate.COMMITTED)
 COMMITTED_MISSING = "a retained commit reaches it, and it is not in the store"
-STAGED = kept(Fate.STAGED)
+STAGED = why_it_stays(Fate.STAGED)
 STAGED_MISSING = "staged on a branch, and not in the store"
 NO_ADDRESS = "kept: the mark has no address there"
 UNNAMEABLE = "kept: cannot be named safely"
 ABSOLUTE = "kept: an absolute address, which the reference job does not write"
 OUTSIDE = "kept: lies outside data/"
-PROTECTED = kept(Fate.UNSAFE_NAME)
+PROTECTED = why_it_stays(Fate.UNSAFE_NAME)
 GONE = "not in the store: already gone, or never there"
 
 # The reference job called these dead and they are alive. A person wants to see them first.
@@ -51,7 +51,7 @@ _HASH = pa.field("address_hash", pa.int64(), nullable=False)
 _NAMED = pa.schema([_HASH, pa.field("address", pa.string()), pa.field("form", pa.string())])
 # Fates as they are stored, and what they say of an address of the mark.
 _FATES = pa.array([fate.value for fate in Fate])
-_WORDS = pa.array([MAY_GO if fate.may_go else kept(fate) for fate in Fate])
+_WORDS = pa.array([MAY_GO if fate.may_go else why_it_stays(fate) for fate in Fate])
 # Addresses whose standings are worth a task of their own.
 _ROWS_OF_A_TASK = 250_000
 

@@ -77,7 +77,7 @@ class Report:
         by_branch: The same by the branch of that commit.
         kind: What the mark read.
         policy: The retention policy by which some of them go; None for none.
-        past: What earlier runs came to, as `trend.kept` gives it: the next report need not read
+        past: What earlier runs came to, as `runs_to_keep` gives it: the next report need not read
             theirs.
 
     Examples:

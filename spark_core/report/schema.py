@@ -56,10 +56,10 @@ def schema() -> dict[str, Any]:
     return titled("Report of a lakegc run", found)
 
 
-def written() -> str:
+def schema_text() -> str:
     """Return the schema as it is written."""
     return json.dumps(schema(), indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(written(), encoding="utf-8")
+    FILE.write_text(schema_text(), encoding="utf-8")

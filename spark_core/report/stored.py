@@ -16,7 +16,7 @@ from spark_core.report.mark_summary import of_mark
 from spark_core.report.page import page
 from spark_core.report.report import Report
 from spark_core.report.sweep_summary import of_sweep
-from spark_core.report.trend import kept, trend
+from spark_core.report.trend import runs_to_keep, trend
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
 from spark_core.spark.failures import SPARK_FAILURES
@@ -56,7 +56,7 @@ def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, st
         price=run.options.price,
     )
     run.store.put(where["html"], shown.encode())
-    run.store.put(where["json"], replace(report, past=kept(past)).to_json())
+    run.store.put(where["json"], replace(report, past=runs_to_keep(past)).to_json())
     return where
 
 

@@ -127,7 +127,7 @@ class _SweptRuns:
         return key in self.listed
 
 
-def kept(points: Sequence[Point]) -> tuple[PastRun, ...]:
+def runs_to_keep(points: Sequence[Point]) -> tuple[PastRun, ...]:
     """Return what a report keeps of the runs before it: what no other sweep will change.
 
     Args:

@@ -75,7 +75,7 @@ class Beside:
     document: Mapping[str, Any]
 
 
-def read(
+def read_file(
     path: Path | None,
     env: Mapping[str, str],
     model: type[BaseModel],

@@ -56,7 +56,7 @@ def load_settings(
     variables = os.environ if env is None else env
     names_server = beside is not None and "server" in beside.document
     found = None if path is None and names_server else find_file(path, variables)
-    source = settings_file.read(found, variables, Settings, beside)
+    source = settings_file.read_file(found, variables, Settings, beside)
     try:
         settings = Settings.model_validate(source.document)
     except ValidationError as invalid:

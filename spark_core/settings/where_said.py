@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from spark_core.settings import Settings, find_file
-from spark_core.settings.file import SettingsSource, is_secret, read
+from spark_core.settings.file import SettingsSource, is_secret, read_file
 
 DEFAULT = "default"
 _HIDDEN = "(hidden)"
@@ -44,10 +44,10 @@ def settings_with_places(
         path: The file that was named, if any.
         env: Environment.
     """
-    source = read(find_file(path, env), env, Settings)
+    source = read_file(find_file(path, env), env, Settings)
     above = [name for name in Settings.model_fields if not _is_table(getattr(settings, name))]
     for name in above:
-        yield _said(source, (name,), getattr(settings, name))
+        yield _say_where(source, (name,), getattr(settings, name))
     for name in Settings.model_fields:
         if name not in above:
             yield from _table(source, (name,), getattr(settings, name))
@@ -76,7 +76,7 @@ def _table(source: SettingsSource, place: tuple[str, ...], table: Any) -> Iterat
         own_alone = place[0] in ("repositories", "storages")
         for name, value in table:
             if not own_alone or name in table.model_fields_set:
-                yield _said(source, (*place, name), value)
+                yield _say_where(source, (*place, name), value)
         return
     for name, value in table.items():
         if isinstance(value, BaseModel) and not value.model_fields_set:
@@ -86,7 +86,7 @@ def _table(source: SettingsSource, place: tuple[str, ...], table: Any) -> Iterat
             yield from _table(source, (*place, name), value)
 
 
-def _said(source: SettingsSource, place: tuple[str, ...], value: Any) -> Said:
+def _say_where(source: SettingsSource, place: tuple[str, ...], value: Any) -> Said:
     *table, name = place
     found = source.place_of(place) or DEFAULT
     return Said(".".join(table), name, _text(name, value), found)

@@ -129,13 +129,13 @@ def _collected(
     return [pickle.loads(row["receipt"]) for row in rows]  # noqa: S301 - see above
 
 
-def dealt(items: Sequence[Task], tasks: int) -> list[tuple[Task, ...]]:
+def deal_out(items: Sequence[Task], tasks: int) -> list[tuple[Task, ...]]:
     """Deal things to at most so many tasks; neighbours, often alike, go to different tasks."""
     count = min(len(items), tasks)
     return [tuple(items[number::count]) for number in range(count)]
 
 
-def together(
+def join_small(
     items: Sequence[Task], rows: Callable[[Task], int], most: int
 ) -> list[tuple[Task, ...]]:
     """Join consecutive things that are too small for a task of their own, up to so many rows."""

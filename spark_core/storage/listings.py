@@ -34,7 +34,7 @@ from spark_core.storage.listing_stretches import Cut, Folder, Stretch
 _NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
 
 
-def listed(
+def list_below(
     store: ObjectStore, prefixes: Iterable[str], *, threads: int
 ) -> Iterator[pa.RecordBatch]:
     """List everything below some prefixes, none of which lies in another.
@@ -72,7 +72,7 @@ def listed_together(
         folders: Their names, without a slash.
 
     Yields:
-        As `listed`.
+        As `list_below`.
 
     Raises:
         IncompleteReadError: If the listing cannot be read to its end.

@@ -99,7 +99,7 @@ def _certificates(named: str | None) -> bytes:
     raise _unopened(f"{path} cannot be read ({problem})")
 
 
-def opened(store: Callable[[], T]) -> T:
+def open_store_of_obstore(store: Callable[[], T]) -> T:
     """Open a store of obstore's, and report only the kind of a problem.
 
     Its text about the environment may hold a key.

@@ -96,7 +96,7 @@ def write(
     return rows, out.size_bytes, out.hash.hexdigest(), out.held
 
 
-def read(source: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+def read_batches(source: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
     """Read a Parquet file in batches of at most `BATCH_ROWS` rows.
 
     Args:
@@ -107,26 +107,26 @@ def read(source: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         CorruptTableError: If it is no sound Parquet file.
     """
     try:
-        yield from _opened(source).iter_batches(batch_size=BATCH_ROWS)
+        yield from _open_file(source).iter_batches(batch_size=BATCH_ROWS)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
 
 
 def schema(source: BinaryIO, name: str) -> pa.Schema:
-    """Read the columns of a Parquet file; see `read`."""
+    """Read the columns of a Parquet file; see `read_batches`."""
     return footer(source, name)[0]
 
 
 def footer(source: BinaryIO, name: str) -> tuple[pa.Schema, int]:
-    """Read the columns of a Parquet file, and the number of rows it claims; see `read`."""
+    """Read the columns of a Parquet file, and the number of rows it claims; see `read_batches`."""
     try:
-        file = _opened(source)
+        file = _open_file(source)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
     return file.schema_arrow, file.metadata.num_rows
 
 
-def _opened(source: BinaryIO) -> pq.ParquetFile:
+def _open_file(source: BinaryIO) -> pq.ParquetFile:
     """Open a file whose column names are UTF-8: Arrow decodes and checks names only when asked."""
     file = pq.ParquetFile(source)
     _ = file.schema_arrow.names

@@ -105,7 +105,7 @@ class UnchangingFiles(ABC):
             CorruptTableError: If it is no sound Parquet file.
         """
         with self._unchanging(key) as source:
-            yield from parquet.read(source, f"{self.root}{key}")
+            yield from parquet.read_batches(source, f"{self.root}{key}")
 
     def parquet_footer(self, key: str) -> tuple[pa.Schema, int]:
         """Read the columns of a Parquet file, and the number of its rows, from its end.

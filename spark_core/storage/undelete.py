@@ -137,7 +137,7 @@ def _found(find: Callable[[], BringBack]) -> BringBack | str:
         return str(nothing)
 
 
-def chosen(lost: Lost, kept: Mapping[str, ObjectInfo]) -> str | None:
+def choose_version(lost: Lost, kept: Mapping[str, ObjectInfo]) -> str | None:
     """Choose the deleted version of a key among those that a store keeps.
 
     Args:

@@ -107,7 +107,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     swept = None
     if expired.manifest.rows:
         on_this_machine = deletes_here(expired) or runs_here(run.spark)
-        with lease.held(run, on_this_machine=on_this_machine) as held:
+        with lease.hold_lease(run, on_this_machine=on_this_machine) as held:
             # Another process may have come between the search for an earlier report and the lease.
             earlier = require_unfinished(run)
             resumed = journal.bind(run.instance, quarantine=bool(run.options.quarantine))

@@ -22,7 +22,7 @@ from spark_core.records.writing import Target, Written
 from spark_core.references import rows_aside
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent
-from spark_core.sweep.plan import undone
+from spark_core.sweep.plan import left_by_sweep
 
 # Outcomes after which nothing more is to be done.
 FINAL = ("deleted", "already_gone", "kept")
@@ -85,7 +85,7 @@ def _write_report(run: Run, expired: StoredTable, journal: Journal) -> Written:
         "planned": expired.source(PLANNED.names[1:]).through(PLANNED, with_address_hash),
         "journal": journal.source(journal.parts()),
     }
-    put = partial(rows_aside.put, target)
+    put = partial(rows_aside.put_aside, target)
     exchange = Exchange(sources, _reported, schemas.DELETION_REPORT, put)
 
     def write() -> Written:
@@ -190,7 +190,7 @@ def require_complete(stored: StoredTable) -> None:
             outcome. The message names some of them.
     """
     manifest = stored.manifest
-    left, unreported = undone(manifest)
+    left, unreported = left_by_sweep(manifest)
     if left or unreported:
         figures = DeletionFigures.of(manifest)
         named = figures.left_named or ()

@@ -35,7 +35,7 @@ from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
 
 
-def undone(manifest: Manifest) -> tuple[int, int]:
+def left_by_sweep(manifest: Manifest) -> tuple[int, int]:
     """Return how many objects a sweep left undeleted, and how many its report has no row of."""
     figures = DeletionFigures.of(manifest)
     return figures.left_objects, figures.planned_objects - manifest.rows
@@ -50,7 +50,7 @@ def require_unfinished(run: Run) -> StoredTable | None:
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
         return None
     earlier = run.load(tables.DELETION_REPORT, anew=True)
-    if not any(undone(earlier.manifest)):
+    if not any(left_by_sweep(earlier.manifest)):
         raise ClosedPartitionError(
             f"run {run.key} of {run.repository.id} was swept at "
             f"{earlier.manifest.reading_ended.isoformat()}",
@@ -73,7 +73,7 @@ def left_open(store: ObjectStore, keys: Iterable[RunKey]) -> set[RunKey]:
 
 def _has_ended(store: ObjectStore, key: RunKey) -> bool:
     try:
-        return not any(undone(load_table(store, tables.DELETION_REPORT, key).manifest))
+        return not any(left_by_sweep(load_table(store, tables.DELETION_REPORT, key).manifest))
     except (ChainError, CorruptTableError):
         return False
 

@@ -90,7 +90,7 @@ def compare(
     """
     rest = rows_aside.target_of(run, OBJECTS)
     meet = partial(_meet, rules, known, began)
-    met, left = Exchange(sources, meet, OBJECTS, partial(rows_aside.put, rest)).run(
+    met, left = Exchange(sources, meet, OBJECTS, partial(rows_aside.put_aside, rest)).run(
         lambda: run.spark, threads=run.options.read_threads
     )
     held.callback(rows_aside.remove, rest, left)
@@ -99,7 +99,7 @@ def compare(
     if came != wanted:
         raise IncompleteReadError(
             f"repository {run.repository.id}: of what may refer to the plan just before "
-            f"deleting, {_said(came)} came to their comparison, of {_said(wanted)}",
+            f"deleting, {_counts(came)} came to their comparison, of {_counts(wanted)}",
             "Run the same command again; if it stays, report it with this text and Spark's "
             "version.",
         )
@@ -151,5 +151,5 @@ def _addresses(rows: pa.Table) -> pa.StringArray:
     return rows["address"].combine_chunks()
 
 
-def _said(rows: Counter[str]) -> str:
+def _counts(rows: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(rows.items())) or "nothing"

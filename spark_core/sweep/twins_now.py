@@ -80,7 +80,7 @@ def search(
         # As in the mark: entries of heads need not say the same of what a policy names.
         said=None if any_own or is_other or expired.policy is not None else said_of(run, committed),
     )
-    return known, _kept(found), found.figures
+    return known, _twins_to_keep(found), found.figures
 
 
 def _heads(
@@ -138,7 +138,7 @@ def _compared(run: Run, heads: HeadsOfMark, expired: ExpiredFigures) -> HeadEntr
     return heads.entries(are_sizes_said=are_sizes_said, any_outside=True)
 
 
-def _kept(found: twins.Answers) -> pa.Table:
+def _twins_to_keep(found: twins.Answers) -> pa.Table:
     """Return the twins, and the objects that may be: columns of `KEPT`."""
     read = found.read_by_branch
     at = pc.binary_join_element_wise("twin of an entry at ", read["path"], "")
@@ -155,7 +155,7 @@ def _of_entries(batches: Batches) -> Batches:
 
 def _not_taken(run: Run, lost: Any) -> Any:
     """Leave out the entries (hashes, sorted) whose objects sweeps by a policy took."""
-    taken = policy_rows.taken(run)
+    taken = policy_rows.taken_by_sweeps(run)
     if taken is None:
         return lost
     found = taken.each(lambda: run.spark, partial(_among, lost))

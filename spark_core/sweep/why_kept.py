@@ -106,12 +106,12 @@ def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: KeptRules) -
     Returns:
         The least of all reasons; null for an object that may go.
     """
-    hashes, addresses = _of(objects, "address_hash"), _of(objects, "address")
+    hashes, addresses = _column(objects, "address_hash"), _column(objects, "address")
     held_staged = _held_staged(addresses, now["names"], rules)
     is_own = _are_in(addresses, now["own"])
     is_taken = pc.and_(is_own, _are_taken(hashes, addresses, now, rules))
     is_taken = pc.and_not(is_taken, held_staged.is_valid())
-    is_staged = pc.is_in(hashes, value_set=_of(now["staged"], "address_hash"))
+    is_staged = pc.is_in(hashes, value_set=_column(now["staged"], "address_hash"))
     committed = Kept.of(now["committed"]).why(hashes.to_numpy())
     # Commits reach what a rule names by its names there. What goes although it is staged must be in
     # no commit.
@@ -171,7 +171,7 @@ def _are_taken(
 def _held_staged(addresses: pa.StringArray, names: pa.Table, rules: KeptRules) -> pa.StringArray:
     """Return the first hold, in words, on a branch or a path where an object is staged."""
     names = names.combine_chunks()
-    branch, path = (_of(names, name) for name in ("branch", "path"))
+    branch, path = (_column(names, name) for name in ("branch", "path"))
     is_held = pc.is_in(branch, value_set=pa.array(sorted(rules.held_branches), pa.string()))
     on_held = pc.binary_join_element_wise(_ON_HELD, pc.if_else(is_held, branch, None), "")
     by_path = rules.holds.reasons_of_paths(path.cast(pa.binary()))
@@ -187,8 +187,8 @@ def _looked_up(keys: pa.Array, known: pa.Table) -> pa.Array:
 
 
 def _are_in(addresses: pa.StringArray, rows: pa.Table) -> pa.BooleanArray:
-    return pc.is_in(addresses, value_set=_of(rows, "address"))
+    return pc.is_in(addresses, value_set=_column(rows, "address"))
 
 
-def _of(rows: pa.Table, name: str) -> pa.Array:
+def _column(rows: pa.Table, name: str) -> pa.Array:
     return rows[name].combine_chunks()

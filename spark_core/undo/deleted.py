@@ -43,7 +43,7 @@ from spark_core.spark.exchange import (
     numbers_of,
     source_of,
 )
-from spark_core.spark.tasks import together
+from spark_core.spark.tasks import join_small
 from spark_core.storage import ObjectStore
 
 # Rows of small parts of a journal that one task reads, one part after the other.
@@ -126,7 +126,7 @@ class Deleted:
             records.append(told.through(_RECORDED, _reported))
         if self.journal is not None:
             rows = sum(part.rows for part in self.intents)
-            tasks = together(self.intents, lambda part: part.rows, _ROWS_READ_TOGETHER)
+            tasks = join_small(self.intents, lambda part: part.rows, _ROWS_READ_TOGETHER)
             records.append(Source(_RECORDED, tasks, rows, partial(_intended, self.journal)))
         sources: dict[str, AnySource] = {"deleted": JoinedSource(records)}
         hashes = None
@@ -171,7 +171,7 @@ def _seen(run: Run, spec: TableSpec, name: str, wanted: Any) -> AnySource:
     columns = pa.schema([spec.schema.field(column) for column in ("address", name)])
     rows = sum(part.rows for part in parts)
     read = partial(_read, run.store, columns, wanted)
-    return Source(pa.schema([ADDRESS_HASH, *columns]), reading.together(parts), rows, read)
+    return Source(pa.schema([ADDRESS_HASH, *columns]), reading.join_small_parts(parts), rows, read)
 
 
 def _read(store: ObjectStore, columns: pa.Schema, wanted: Any, parts: Sequence[Part]) -> Batches:

@@ -91,7 +91,7 @@ def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool =
         if dry_run:
             _bring_back_all(run, deleted, wanted, done, None)
             return done
-        with lease.held(run, work="restore") as held:
+        with lease.hold_lease(run, work="restore") as held:
             # Found again: a sweep that ended in between has written down more.
             _bring_back_all(run, Deleted.read(run), wanted, done, held)
     return done

@@ -72,7 +72,7 @@ class Files:
 def by_run(store: ObjectStore) -> tuple[dict[RunKey, Files], Files, ServerFiles]:
     """Return the files of each run, those of the index, and what the server wrote."""
     found, index, server = dict[RunKey, Files](), Files(), ServerFiles()
-    for key, size, modified in _listed(store, lakegc_keys.ROOT, (*_FOLDERS, *_OTHER_FOLDERS)):
+    for key, size, modified in _list_folders(store, lakegc_keys.ROOT, (*_FOLDERS, *_OTHER_FOLDERS)):
         server.add(key, size)
         run = lakegc_keys.run_of(key)
         if run is not None and lakegc_keys.SERVER_FILES not in key.split("/"):
@@ -82,7 +82,7 @@ def by_run(store: ObjectStore) -> tuple[dict[RunKey, Files], Files, ServerFiles]
     return found, index, server
 
 
-def _listed(
+def _list_folders(
     store: ObjectStore, parent: str, folders: Sequence[str]
 ) -> Iterator[tuple[str, int, datetime]]:
     for batch in listed_together(store, parent, folders):

@@ -85,7 +85,7 @@ def prune(run: Run, done: Pruned) -> None:
     if not going.is_anything:
         return
     try:
-        with lease.held(run, "prune") as held:
+        with lease.hold_lease(run, "prune") as held:
             done.begun = True
             _delete(run, going, held, done)
     except LeaseHeldError as busy:

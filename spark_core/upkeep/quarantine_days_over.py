@@ -22,7 +22,7 @@ from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Part
 from spark_core.records.writing import Target
 from spark_core.run import Run
-from spark_core.spark.tasks import dealt, interleaved, run_tasks
+from spark_core.spark.tasks import deal_out, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 from spark_core.sweep.quarantine import ends_at, runs
 
@@ -104,7 +104,7 @@ def list_due(run: Run, planned: str) -> tuple[tuple[Part, ...], int]:
         target,
         lambda: run_tasks(
             lambda: run.spark,
-            dealt(places, tasks),
+            deal_out(places, tasks),
             partial(writing.write_read, target, read),
             rows=sum(_moved(run, key) for key in due),
         ),

@@ -124,7 +124,7 @@ class _Looks:
     @classmethod
     def begin(cls, run: Run, names: Source[Any], mark: Mapping[str, StoredTable]) -> _Looks:
         """Compare the names of what is in quarantine with the mark, and with earlier sweeps."""
-        taken = policy_rows.taken(run)
+        taken = policy_rows.taken_by_sweeps(run)
         counted: dict[str, AnySource] = {
             "names": names.through(_HASHES, _only_hashes),
             **dict(zip(_MARKED, _reached_by(run, mark), strict=True)),

@@ -34,7 +34,7 @@ def opened(repository, server):
         key = RunKey.at(datetime.now(UTC) + LATER - timedelta(hours=1, seconds=-seconds))
         return open_run(environment, repository.name, key, RunOptions())
 
-    versions.put(run(), parse(DOCUMENT, name="policy"), who="live")
+    versions.store_version(run(), parse(DOCUMENT, name="policy"), who="live")
     return run
 
 

@@ -184,7 +184,7 @@ def removed_and_undone(enforcing, repository, document):
     repository.commit("main", days_ago=10)
     repository.upload_dated("main", "logs/draft", b"draft", days_ago=10)
     run = opened(enforcing, repository, "admin")
-    version = versions.put(run, parse(REMOVAL, name="policy"), who="live")
+    version = versions.store_version(run, parse(REMOVAL, name="policy"), who="live")
     confirmed.confirm(run, version, "live")
     confirmed.confirm_resets(run, version, "live")
     enforcing.policies["remover"] = document
@@ -224,7 +224,7 @@ def branches_went_and_came_back(enforcing, repository, document):
     repository.branch("dev-1")
     clock = LaterClock(timedelta(days=40))
     run = opened(enforcing, repository, "admin", clock=clock)
-    versions.put(run, parse(LIFECYCLE, name="policy"), who="live")
+    versions.store_version(run, parse(LIFECYCLE, name="policy"), who="live")
     before = repository.branches()
     enforcing.policies["gardener"] = document
     try:

@@ -82,7 +82,9 @@ def opened(repository):
 
 
 def set_policy(repository, document):
-    return versions.put(opened(repository), parse(document, name="policy.yml"), who="live")
+    return versions.store_version(
+        opened(repository), parse(document, name="policy.yml"), who="live"
+    )
 
 
 def confirm_and_collect(repository, spark, document=DOCUMENT):
@@ -296,7 +298,9 @@ def test_on_any_store_what_is_committed_and_what_is_staged_go_by_their_rules(mak
     repository.stage_again("main", "tmp/two", "dev", "two")
     rules = DOCUMENT + STAGED.partition(b"\n")[2]
     run = later(repository, spark, SWEEP)
-    confirmed.confirm(run, versions.put(run, parse(rules, name="policy.yml"), who="live"), "live")
+    confirmed.confirm(
+        run, versions.store_version(run, parse(rules, name="policy.yml"), who="live"), "live"
+    )
     run = later(repository, spark, SWEEP)
     mark, verdict, _ = mark_and_conclude(run)
     assert verdict.passed

@@ -44,7 +44,7 @@ def _open(repository):
 
 def _remove(repository, *rules):
     run = _open(repository)
-    version = versions.put(run, Policy(rules or (LOGS,)), who="live")
+    version = versions.store_version(run, Policy(rules or (LOGS,)), who="live")
     confirmed.confirm(run, version, "live")
     (named,) = removal.remove(run, who="live").named
     return run, named
@@ -100,7 +100,7 @@ def test_a_branch_with_something_staged_is_left_alone(old):
 
 def test_an_entry_that_changes_before_the_merge_is_not_removed(old, monkeypatch):
     run = _open(old)
-    version = versions.put(run, Policy((LOGS,)), who="live")
+    version = versions.store_version(run, Policy((LOGS,)), who="live")
     confirmed.confirm(run, version, "live")
     real = Writes.merge
 
@@ -154,7 +154,7 @@ def test_staged_entries_are_reset_after_their_own_confirmation(repository):
     repository.upload("main", "inbox/young", b"young")
     run = _open(repository)
     rule = Rule("main", "inbox/", {"uncommitted": Period(days=3)}, effect="remove")
-    version = versions.put(run, Policy((rule,)), who="live")
+    version = versions.store_version(run, Policy((rule,)), who="live")
     confirmed.confirm(run, version, "live")
     confirmed.confirm_resets(run, version, "live")
     (named,) = removal.remove(run, who="live").named

@@ -114,7 +114,10 @@ class _IgnoresTheCondition(MemoryStore):
 
 def test_33_the_store_ignored_the_condition_of_a_put_and_answered_200(tmp_path: Path) -> None:
     run = replace(written_run(tmp_path, spark=None).run, store=_IgnoresTheCondition())
-    with pytest.raises(UnsafePlanError, match=r"does not keep the condition"), lease.held(run):
+    with (
+        pytest.raises(UnsafePlanError, match=r"does not keep the condition"),
+        lease.hold_lease(run),
+    ):
         raise AssertionError
 
 

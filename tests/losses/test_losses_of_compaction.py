@@ -132,7 +132,9 @@ def test_no_rule_for_what_is_staged_takes_what_was_compacted(place: HidingPlace)
     place.compact(39)
     over = place.upload(30, "p", b"other")
     run = place.run()
-    versions.put(run, Policy((Rule("main", "", {"uncommitted": Period(days=2)}),)), who="test")
+    versions.store_version(
+        run, Policy((Rule("main", "", {"uncommitted": Period(days=2)}),)), who="test"
+    )
     newest = versions.newest(run)
     assert newest is not None
     confirmed.confirm(run, newest, "test")
@@ -268,7 +270,9 @@ def test_63_a_rule_for_what_is_noncurrent_took_what_was_compacted_after_the_mark
 
 def noncurrent_is_due(place: HidingPlace) -> None:
     run = place.run()
-    versions.put(run, Policy((Rule("main", "", {"noncurrent": Period(days=5)}),)), who="test")
+    versions.store_version(
+        run, Policy((Rule("main", "", {"noncurrent": Period(days=5)}),)), who="test"
+    )
     newest = versions.newest(run)
     assert newest is not None
     confirmed.confirm(run, newest, "test")

@@ -202,7 +202,7 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
         mark_and_conclude(purging)
         done = purge_quarantine.Purged()
         noted("mark", {})
-        with lease.held(purging, "prune") as held:
+        with lease.hold_lease(purging, "prune") as held:
             purge_quarantine.purge(purging, held, done)
         assert (done.objects, done.left, done.in_use) == (expired, 0, 0)
         noted("purge", seen)

@@ -220,7 +220,9 @@ def reference_mark(run, *addresses):
 
 def with_policy(story, day):
     run = story.run(day)
-    confirmed.confirm(run, versions.put(run, Policy((rule("main/logs/", 3),)), who="test"), "test")
+    confirmed.confirm(
+        run, versions.store_version(run, Policy((rule("main/logs/", 3),)), who="test"), "test"
+    )
 
 
 @pytest.mark.slow

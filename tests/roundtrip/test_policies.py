@@ -215,7 +215,7 @@ def test_a_policy_of_branches_alone_names_no_object(told):
     told.at(99)
     run, mark = told.marked()
     section = Lifecycle((LifecyclePolicy(("*",), None, 1),))
-    versions.put(run, Policy((), (), section), who="test")
+    versions.store_version(run, Policy((), (), section), who="test")
     stored = run.keep(expirations.policy_expirations(run, mark))
     assert (stored.manifest.rows, stored.manifest.facts["policy_objects"]) == (0, 0)
 
@@ -224,7 +224,7 @@ def test_a_run_looks_at_the_policy_only_where_its_options_say_so(told):
     told.committed("main", "logs/a")
     told.at(9)
     run, _ = told.marked()
-    versions.put(run, Policy((rule("main/", 1),)), who="test")
+    versions.store_version(run, Policy((rule("main/", 1),)), who="test")
     assert expirations.store_if_asked(run) == {"policies": "off"}
     with pytest.raises(ChainError, match="has no policy_expirations"):
         run.load(tables.POLICY_EXPIRATIONS)
@@ -232,7 +232,7 @@ def test_a_run_looks_at_the_policy_only_where_its_options_say_so(told):
     run, _ = told.marked(policies="mark")
     assert expirations.store_if_asked(run)["policy_objects"] == 1
     assert run.load(tables.POLICY_EXPIRATIONS).manifest.rows == 1
-    versions.put(run, None, who="test")
+    versions.store_version(run, None, who="test")
     assert expirations.store_if_asked(run) == {"policies": "mark", "policy_version": 0}
 
 
@@ -250,7 +250,7 @@ def test_what_a_policy_names_is_in_no_plan(told):
     told.committed("main", "logs/a")
     told.at(9)
     run, _ = told.marked(policies="mark")
-    versions.put(run, Policy((rule(None, 1),)), who="test")
+    versions.store_version(run, Policy((rule(None, 1),)), who="test")
     assert expirations.store_if_asked(run)["policy_objects"] == 1
     assert run.load(tables.EXPIRED_ADDRESSES).manifest.rows == 0
 
@@ -274,7 +274,7 @@ def test_tables_of_another_attempt_are_refused(told):
     told.committed("main", "logs/a")
     told.at(3)
     run, mark = told.marked()
-    versions.put(run, Policy((rule(None, 1),)), who="test")
+    versions.store_version(run, Policy((rule(None, 1),)), who="test")
     from spark_core import mark as marking
 
     again = run.keep(marking.namespace_slices(run))

@@ -68,7 +68,7 @@ def opened(told, **options):
 def policy(told, *rules, order=(), is_confirmed=True):
     """Set a policy, and confirm what it says."""
     run = opened(told)
-    version = versions.put(run, Policy(rules, order), who="test")
+    version = versions.store_version(run, Policy(rules, order), who="test")
     if is_confirmed:
         confirmed.confirm(run, version, "ann@host")
 
@@ -238,10 +238,10 @@ def test_a_changed_document_must_be_confirmed_anew(told):
     told.at(9)
     policy(told, rule("main/logs/", 3))
     run = opened(told)
-    versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
+    versions.store_version(run, Policy((rule("main/logs/", 2),)), who="test")
     _, mark = marked(told)
     assert mark.addresses(run) == []
-    versions.put(run, Policy((rule("main/logs/", 3),)), who="test")
+    versions.store_version(run, Policy((rule("main/logs/", 3),)), who="test")
     told.at(10)
     run, mark = marked(told)
     assert len(mark.addresses(run)) == 1
@@ -256,7 +256,7 @@ def test_a_run_that_looked_at_another_document_or_none_confirms_nothing(told):
     told.at(10)
     policy(told, rule("main/logs/", 3), is_confirmed=False)
     run, _ = marked(told)
-    versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
+    versions.store_version(run, Policy((rule("main/logs/", 2),)), who="test")
     with pytest.raises(VerdictError, match=r"looked at version 1 .* version 2 counts now"):
         confirmed.confirm_marked(run, who="test")
 
@@ -310,12 +310,12 @@ def test_a_tag_another_document_or_another_setting_since_the_mark_keeps_all_of_i
     if change == "tag":
         told.repository.tag("v1", "main")
     elif change == "document":
-        versions.put(run, Policy((rule("main/logs/", 300),)), who="test")
+        versions.store_version(run, Policy((rule("main/logs/", 300),)), who="test")
     elif change == "confirmed":
-        version = versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
+        version = versions.store_version(run, Policy((rule("main/logs/", 2),)), who="test")
         confirmed.confirm(run, version, "test")
     elif change == "end":
-        versions.put(run, None, who="test")
+        versions.store_version(run, None, who="test")
     else:
         run = opened(told, policies="mark")
     assert set(kept(run)) == {logs}
@@ -431,7 +431,7 @@ def test_what_a_policy_moved_to_quarantine_comes_back_or_goes_for_good(told, end
     told.repository.commit("main")
     told.at(41)
     if ended:
-        versions.put(opened(told), None, who="test")
+        versions.store_version(opened(told), None, who="test")
     later, mark = marked(told, quarantine=True, quarantine_days=30)
     assert mark.addresses(later) == ([] if ended else [back])
     house = house_keeping.keep_house(later)
@@ -562,7 +562,7 @@ def test_a_purge_leaves_all_of_it_when_the_policy_does_not_say_so_any_more(told,
     assert set(sweep_only(run)) == {logs}
     told.at(12)
     if change == "end":
-        versions.put(opened(told), None, who="test")
+        versions.store_version(opened(told), None, who="test")
     elif change == "document":
         policy(told, rule("main/other/", 3))
     else:

@@ -134,7 +134,7 @@ def test_what_is_younger_than_the_cutoff_of_today_is_kept(official, spark):
     )
     marked, _, _ = mark_and_conclude(run)
     assert marked.addresses(run) == []
-    assert _standing(report.load(run)) == {standings.kept(Fate.YOUNG): 86}
+    assert _standing(report.load(run)) == {standings.why_it_stays(Fate.YOUNG): 86}
 
 
 @pytest.mark.deep

@@ -137,7 +137,9 @@ def test_what_a_policy_names_with_the_index_is_what_a_clean_run_names(
     place.committed(50, "logs/a", b"first")
     place.committed(45, "logs/a", b"second")
     place.upload(44, "logs/b", b"staged")
-    versions.put(place.run(42), Policy((rule("main/logs/", 3, action),), ("main",)), who="test")
+    versions.store_version(
+        place.run(42), Policy((rule("main/logs/", 3, action),), ("main",)), who="test"
+    )
     place.mark(SAVED, policies="mark", **OPTIMIZED)
     place.mark_as_a_clean_one(SAVED - 2, policies="mark")
     place.committed(15, "logs/c", b"third")

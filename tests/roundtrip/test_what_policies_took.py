@@ -131,7 +131,7 @@ def test_the_same_name_on_the_branch_before_stays_and_does_not_become_visible(to
     told.at(9)
     rules = Policy((rule("staging/", 3), rule("staging/", 3, "uncommitted")), ("main", "staging"))
     run = opened(told)
-    confirmed.confirm(run, versions.put(run, rules, who="test"), "test")
+    confirmed.confirm(run, versions.store_version(run, rules, who="test"), "test")
     run, mark = marked(told)
     assert set(mark.addresses(run)) == {committed, uncommitted}
     sweep_only(run)

@@ -81,7 +81,7 @@ def open_as(sandbox):
         return user, open_run(environment, "repo", key, RunOptions())
 
     _, run = opened(COLLECT)
-    versions.put(run, parse(DOCUMENT, name="policy"), who="ann")
+    versions.store_version(run, parse(DOCUMENT, name="policy"), who="ann")
     return opened
 
 

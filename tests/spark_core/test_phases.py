@@ -21,7 +21,7 @@ from spark_core.phases import (
     NOTHING_BY_THIS_SWEEP,
     NOTHING_DELETED,
     Deleting,
-    ended,
+    add_state,
     ended_a_command,
     keeping_house,
     phase,
@@ -119,7 +119,10 @@ def test_a_command_that_ends_outside_every_phase_has_done_nothing():
         == "no keys. Set them. Nothing was started."
     )
     assert str(ended_a_command(RefusedError("doubt"))) == "doubt. Nothing was deleted."
-    assert str(ended_a_command(ended(RefusedError("doubt"), "3 are gone."))) == "doubt. 3 are gone."
+    assert (
+        str(ended_a_command(add_state(RefusedError("doubt"), "3 are gone.")))
+        == "doubt. 3 are gone."
+    )
 
 
 def test_a_sweep_has_deleted_nothing_until_its_first_round_begins():

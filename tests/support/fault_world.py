@@ -277,7 +277,7 @@ class FaultWorld:
         self.opened += WAITED_MINUTES
         run = self.open()
         if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)) and not any(
-            sweep.plan.undone(run.load(tables.DELETION_REPORT).manifest)
+            sweep.plan.left_by_sweep(run.load(tables.DELETION_REPORT).manifest)
         ):
             if self.repository.objects() == self.end:
                 return

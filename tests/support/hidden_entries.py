@@ -169,7 +169,7 @@ class HidingPlace:
         """Return the address of a branch's entry, relative where it is inside the namespace; its
         object exists.
         """
-        entry, _ = objects.read(self.core, self.name, branch, path)
+        entry, _ = objects.read_object(self.core, self.name, branch, path)
         return str(entry.address).rpartition(f"/{self.name}/")[2]
 
     def run(self, days: float = 0, **options: Any) -> Run:

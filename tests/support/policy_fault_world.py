@@ -17,7 +17,7 @@ from spark_core.records.figures import ExpiredFigures
 from spark_core.references.policies import confirmed, versions
 from spark_core.references.policies.document import Policy
 from spark_core.run import Run
-from spark_core.sweep.plan import undone
+from spark_core.sweep.plan import left_by_sweep
 from tests.support.fault_world import MARKED, NOW, FaultWorld, sweep_command
 from tests.support.faults import AFTER, STORE_KINDS
 from tests.support.killing import Killed
@@ -92,7 +92,7 @@ class PolicyFaultWorld(FaultWorld):
         return repository
 
     def _prepare(self, run: Run) -> None:
-        confirmed.confirm(run, versions.put(run, POLICY, who="test"), "test")
+        confirmed.confirm(run, versions.store_version(run, POLICY, who="test"), "test")
 
     def _live(self) -> set[str]:
         return super()._live() - set(self.taken.values())
@@ -140,7 +140,7 @@ class PolicyFaultWorld(FaultWorld):
         self.opened += 11
         run = self.open()
         is_ended = run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key))
-        if not is_ended or any(undone(run.load(tables.DELETION_REPORT).manifest)):
+        if not is_ended or any(left_by_sweep(run.load(tables.DELETION_REPORT).manifest)):
             sweep_command(run)
         tried.losses += [f"{change.name}, {fired}: {loss}" for loss in self._losses(change, before)]
         tried.kept += len(self._told_kept())
@@ -214,7 +214,7 @@ def _hold(world: PolicyFaultWorld) -> None:
 
 def _put(world: PolicyFaultWorld, policy: Policy | None) -> None:
     run = world.open()
-    version = versions.put(run, policy, who="test")
+    version = versions.store_version(run, policy, who="test")
     if policy is not None:
         confirmed.confirm(run, version, "test")
 

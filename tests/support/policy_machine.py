@@ -282,7 +282,7 @@ class PolicyMachine(HistoryMachine):
         return self._open(self.now.replace(microsecond=0), PolicyOptions())
 
     def _put(self, policy: Policy | None) -> None:
-        versions.put(self._opened(), policy, who="search")
+        versions.store_version(self._opened(), policy, who="search")
         self.policy = policy
 
     @rule(policy=POLICIES)
@@ -296,7 +296,7 @@ class PolicyMachine(HistoryMachine):
     def end_policy(self) -> None:
         self._put(None)
         with pytest.raises(NotFoundError):
-            versions.put(self._opened(), None, who="search")
+            versions.store_version(self._opened(), None, who="search")
 
     @rule(number=NUMBER)
     @precondition(lambda self: self.looked)

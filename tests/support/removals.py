@@ -73,7 +73,7 @@ class World:
     def policy(self, *rules: Rule, confirm: bool = True, resets: bool = False) -> Policy:
         """Set a policy, and confirm it."""
         policy, run = Policy(rules), self.run()
-        version = versions.put(run, policy, who="ann@host")
+        version = versions.store_version(run, policy, who="ann@host")
         if confirm:
             confirmed.confirm(run, version, "ann@host")
         if resets:

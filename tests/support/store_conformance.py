@@ -59,7 +59,7 @@ from spark_core.errors import (
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome, ObjectStore, deletion
 from spark_core.storage.contract import OrderedStore
-from spark_core.storage.listings import listed
+from spark_core.storage.listings import list_below
 from spark_core.storage.probes import (
     honours_conditional_put,
     read_clock,
@@ -943,7 +943,7 @@ class OrderedStoreConformance(RemoteStoreConformance):
         faults.pages_of(3)
         found = [
             key
-            for batch in listed(store, ["data/s/", "data/t/"], threads=6)
+            for batch in list_below(store, ["data/s/", "data/t/"], threads=6)
             for key in batch["key"].to_pylist()
         ]
         assert sorted(found) == sorted([*keys, *strangers, "data/t/x"])

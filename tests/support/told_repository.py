@@ -43,7 +43,7 @@ class Told:
     def named(self, *rules, order=(), **options):
         run, mark = self.marked(**options)
         policy = Policy(rules, order)
-        versions.put(run, policy, who="test")
+        versions.store_version(run, policy, who="test")
         stored = run.keep(expirations.policy_expirations(run, mark))
         rows = {row["address"]: row for batch in stored.batches() for row in batch.to_pylist()}
         facts = stored.manifest.facts

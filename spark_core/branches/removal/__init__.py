@@ -6,7 +6,7 @@ the days of the rules.
 
 from spark_core.branches.removal.record import AS_WANTED as AS_WANTED
 from spark_core.branches.removal.record import Outcome as Outcome
-from spark_core.branches.removal.record import known as known
+from spark_core.branches.removal.record import list_removals as list_removals
 from spark_core.branches.removal.removal_rules import RemovalRule as RemovalRule
 from spark_core.branches.removal.removal_rules import removal_rules as removal_rules
 from spark_core.branches.removal.remove import Named as Named

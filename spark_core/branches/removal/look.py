@@ -141,7 +141,7 @@ class Look:
         return [entry for entry, is_touched in zip(lot, touched, strict=True) if not is_touched]
 
     def _unheld(self, lot: list[DatedEntry]) -> list[DatedEntry]:
-        kept = held(self._run, self._holds, lot)
+        kept = are_held(self._run, self._holds, lot)
         self.found.kept["held"] += sum(kept)
         return [entry for entry, is_held in zip(lot, kept, strict=True) if not is_held]
 
@@ -175,7 +175,7 @@ def addresses_of(run: Run, ref: str, paths: Sequence[str]) -> dict[str, str]:
     return dict(addresses_on(run.server, run.repository.id, ref, paths))
 
 
-def held(run: Run, holds: Holds, entries: Sequence[DatedEntry]) -> list[bool]:
+def are_held(run: Run, holds: Holds, entries: Sequence[DatedEntry]) -> list[bool]:
     """Say of each entry whether a hold keeps its object, by its address or its path."""
     paths = [each.path.encode("utf-8", "surrogatepass") for each in entries]
     by_path = holds.reasons_of_paths(pa.array(paths, pa.binary()))

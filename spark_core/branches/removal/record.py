@@ -226,7 +226,7 @@ def load(run: Run, key: RunKey) -> RemovalRecord:
     """
     begun = read_document(run.store, Begun, f"{lakegc_keys.removal(key)}{_BEGUN}")
     if begun is None:
-        some = ", ".join(str(each) for each in known(run.store)[:10])
+        some = ", ".join(str(each) for each in list_removals(run.store)[:10])
         raise NotFoundError(
             f"there is no removal {key} of repository {run.repository.id}",
             f"There are: {some}." if some else "There is none at all.",
@@ -252,7 +252,7 @@ def load(run: Run, key: RunKey) -> RemovalRecord:
     return RemovalRecord(begun, outcomes, undone)
 
 
-def known(store: ObjectStore) -> list[RunKey]:
+def list_removals(store: ObjectStore) -> list[RunKey]:
     """List the removals of a namespace, the newest first."""
     found = set()
     for batch in store.list(lakegc_keys.REMOVALS):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_core.addresses.namespace import AddressType
-from spark_core.branches.removal.look import NamedByRule, held, lots
+from spark_core.branches.removal.look import NamedByRule, are_held, lots
 from spark_core.branches.removal.removal_rules import RemovalRule, is_old, old_enough
 from spark_core.branches.removal.writes import Writes
 from spark_core.errors import NotFoundError
@@ -90,7 +90,7 @@ class StagedLook:
         entry = next(listed, None)
         if entry is None or entry.path != path or not is_old(entry.modified, self._old):
             return _StagedAnswer(None, "young")
-        if held(self._run, self._holds, [entry])[0]:
+        if are_held(self._run, self._holds, [entry])[0]:
             return _StagedAnswer(None, "held")
         try:
             written = self._written(entry)

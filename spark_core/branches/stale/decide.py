@@ -69,7 +69,7 @@ def by_name(branch: Branch, terms: Terms) -> Step:
     kept = first_match(terms.lifecycle.keep, branch.id)
     if kept is not None:
         return _stays(f"`keep` names it ({kept})")
-    why = _protected(branch, terms) or _held(branch, terms) or _reviewed(branch, terms)
+    why = _protected(branch, terms) or _why_held(branch, terms) or _reviewed(branch, terms)
     return _stays(why) if why else Step(goes=True, why=f"policy {matched[0]} ({matched[1]})")
 
 
@@ -83,7 +83,7 @@ def _protected(branch: Branch, terms: Terms) -> str:
     return ""
 
 
-def _held(branch: Branch, terms: Terms) -> str:
+def _why_held(branch: Branch, terms: Terms) -> str:
     for hold in terms.holds:
         if hold.name.startswith(UNDO_HOLD):
             continue

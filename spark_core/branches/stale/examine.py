@@ -60,7 +60,7 @@ def examine(
     head of a branch that is not decided by its name, a call and a look at the store; for each
     branch that is old enough, a call for what is staged, with `delete_staged` a call for each
     staged entry; and if any branch may go, a call for each head of those that stay, and one for
-    each of their distinct hook files. Manifests of stored runs are read as `sightings.stored` says.
+    each of their distinct hook files. Manifests of stored runs are read as `read_sightings` says.
 
     Args:
         run: The repository, opened.
@@ -146,12 +146,14 @@ class _Reading:
         left = self.left
         if not left:
             return
-        runs = sightings.stored(self.run)
+        runs = sightings.read_sightings(self.run)
         commits = self._commits(sorted({branch.commit_id for branch in left}))
         stored = self._stored(commits)
         for branch in left:
             head = commits[branch.commit_id]
-            dates = Dates(head, stored.get(head.metarange_id), sightings.seen(branch, runs))
+            dates = Dates(
+                head, stored.get(head.metarange_id), sightings.sightings_of_branch(branch, runs)
+            )
             policy = self.policies[branch.id][1]
             self.note(branch, decide.by_dates(policy, dates, self.terms))
 

@@ -71,12 +71,12 @@ def entries_of(
             zip(history.ranges, history.changes, strict=True)
         )
     ]
-    tasks = _dealt(rows, run.options.range_partitions)
+    tasks = _deal_ranges(rows, run.options.range_partitions)
     count = history.entries(unread) + len(rows)
     return Source(ENTRIES, tasks, count, partial(_read, reader, unread))
 
 
-def _dealt(rows: Sequence[_Row], at_most: int) -> list[tuple[_Row, ...]]:
+def _deal_ranges(rows: Sequence[_Row], at_most: int) -> list[tuple[_Row, ...]]:
     """Deal ranges out to tasks by files and entries; neighbours, often alike, stay together."""
     if not rows:
         return []

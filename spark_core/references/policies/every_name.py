@@ -89,7 +89,7 @@ def meet_all_names(
     """
     graph = _graph(run, read)
     reader = TableReader.of(run, tables_prefix(run))
-    runs = sightings.stored(run)
+    runs = sightings.read_sightings(run)
     past = range_changes.read_history(
         run,
         reader,

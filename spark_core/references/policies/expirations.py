@@ -158,7 +158,7 @@ def find(
             sources=sources,
             kernel=partial(named_of_listed, scans),
             schema=schemas.POLICY_EXPIRATIONS,
-            work=_forget if target is None else partial(rows_aside.put, target),
+            work=_forget if target is None else partial(rows_aside.put_aside, target),
         )
         return _figures(judged, staged), [each for each in judged.done if each]
 

@@ -81,4 +81,4 @@ def named_now(
 
 
 def _put_named(target: Target, number: int, rows: pa.Table) -> tuple[int, Receipt]:
-    return number % 2, rows_aside.put(target, number, rows)
+    return number % 2, rows_aside.put_aside(target, number, rows)

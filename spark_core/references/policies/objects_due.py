@@ -125,7 +125,7 @@ def _due(
             for _, branch in judges.committed.names_of(entry):
                 found.names["undecided" if branch is None else "placed"] += 1
     listed = _free(judges.held, listed.filter(_meets(listed, entries)), entries)
-    yield from _taken(judges, listed, names, judges.committed.due)
+    yield from _due_objects(judges, listed, names, judges.committed.due)
 
 
 def names_in_commits(entries: pa.Table, objects: pa.Table) -> dict[int, list[Entry]]:
@@ -185,7 +185,7 @@ def _due_staged(
         ).items()
         if len(of) >= in_diffs[hash_] and len(of) * scans >= in_scans[hash_]
     }
-    yield from _taken(judges, listed, names, judges.staged.due)
+    yield from _due_objects(judges, listed, names, judges.staged.due)
 
 
 def _free(held: Holds, listed: pa.Table, names: pa.Table) -> pa.Table:
@@ -194,7 +194,7 @@ def _free(held: Holds, listed: pa.Table, names: pa.Table) -> pa.Table:
     return listed.filter(pc.invert(_meets(listed, names.filter(why.is_valid()))))
 
 
-def _taken(
+def _due_objects(
     judges: Judges,
     listed: pa.Table,
     names: Mapping[int, Sequence[Name]],

@@ -52,7 +52,7 @@ class BranchSightings:
     arrived: datetime | None = None
 
 
-def seen(branch: Branch, sightings: Sequence[Sighting]) -> BranchSightings:
+def sightings_of_branch(branch: Branch, sightings: Sequence[Sighting]) -> BranchSightings:
     """Put together what stored runs tell of a branch.
 
     A branch that was deleted and made again is a new one, if a run in between did not see it.
@@ -122,7 +122,7 @@ def gone_since(graph: Graph, sightings: Sequence[Sighting]) -> Gone:
     return Gone(read_at[having], read_at[dropping])
 
 
-def stored(run: Run) -> list[Sighting]:
+def read_sightings(run: Run) -> list[Sighting]:
     """Read what the stored runs of this instance saw, oldest first.
 
     The cost is one read for each of the newest 1,000 stored runs, side by side. Pruning keeps what

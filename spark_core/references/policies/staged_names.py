@@ -35,7 +35,7 @@ from spark_core.references.policies.staged_due import StagedJudge, StagedName
 from spark_core.references.uncommitted import Diffs
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source
-from spark_core.spark.tasks import dealt
+from spark_core.spark.tasks import deal_out
 from spark_core.storage import ObjectStore
 
 # Objects of a plan; those of a sweep that knows no dates have one that is before all.
@@ -132,7 +132,7 @@ def _names_of(namespace: Namespace, branch: str, entries: StagedEntries) -> pa.R
 
 def _source(run: Run, some: Sequence[Part | pa.RecordBatch]) -> AnySource:
     rows = sum(one.rows if isinstance(one, Part) else one.num_rows for one in some)
-    tasks = dealt(some, run.options.range_partitions)
+    tasks = deal_out(some, run.options.range_partitions)
     return Source(schemas.STAGED_NAMES, tasks, rows, partial(_read, run.store))
 
 
@@ -180,7 +180,7 @@ def taken_now(run: Run, judge: StagedJudge, names: AnySource, plan: AnySource) -
     target = rows_aside.target_of(run, TAKEN)
     sources: dict[str, AnySource] = {"names": names, "plan": plan.through(HASHED, with_hashes)}
     came, receipts = Exchange(
-        sources, partial(_taken, judge), TAKEN, partial(rows_aside.put, target)
+        sources, partial(_due_entries, judge), TAKEN, partial(rows_aside.put_aside, target)
     ).run(lambda: run.spark, threads=run.options.read_threads)
     rows_aside.require_all(run, {"names": sum(came)}, {"names": names.rows})
     return rows_aside.source_of(run, TAKEN, receipts)
@@ -195,7 +195,7 @@ def with_hashes(batches: Batches) -> Batches:
         )
 
 
-def _taken(judge: StagedJudge, bucket: Mapping[str, pa.Table]) -> Sent[int]:
+def _due_entries(judge: StagedJudge, bucket: Mapping[str, pa.Table]) -> Sent[int]:
     names, plan = bucket["names"], bucket["plan"]
     known = names_of_objects(names, plan["address_hash"])
     named = plan.filter(pc.is_in(plan["address_hash"], names["address_hash"].combine_chunks()))

@@ -133,7 +133,7 @@ def newest(run: Run) -> Version | None:
     return version
 
 
-def put(run: Run, policy: Policy | None, *, who: str) -> Version:
+def store_version(run: Run, policy: Policy | None, *, who: str) -> Version:
     """Store a new version, or one that ends the policy.
 
     Args:

@@ -23,7 +23,7 @@ from spark_core.references.twins.candidates_by_time import halves_of
 from spark_core.references.twins.cheapest_way import LOT
 from spark_core.references.twins.questions import KEYS, SIZED, Suspects
 from spark_core.run import Run
-from spark_core.spark.tasks import dealt, interleaved
+from spark_core.spark.tasks import deal_out, interleaved
 from spark_core.storage import ObjectStore
 
 # What branches show.
@@ -216,7 +216,7 @@ def contents_of(store: ObjectStore, addresses: Sequence[str], *, threads: int) -
     """
     if not addresses:
         return STATED.empty_table()
-    batches = interleaved(dealt(addresses, threads), partial(_contents, store), threads=threads)
+    batches = interleaved(deal_out(addresses, threads), partial(_contents, store), threads=threads)
     return pa.Table.from_batches(batches, STATED)
 
 

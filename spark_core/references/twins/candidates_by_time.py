@@ -102,7 +102,7 @@ class Candidates:
         Args:
             hashes: Hashes of addresses, sorted; few, because the driver holds the result.
         """
-        return chosen(self.objects, "address", hashes, self.spark)
+        return rows_with_hashes(self.objects, "address", hashes, self.spark)
 
     def first_named(self, hashes: Any, count: int) -> tuple[str, ...]:
         """Return the first addresses of those that have one of some hashes, in order.
@@ -174,7 +174,7 @@ def halves_of(hashes: Any) -> Any:
     return (hashes.view(np.uint64) >> np.uint64(32)).astype(np.uint32)
 
 
-def chosen(rows: AnySource, column: str, hashes: Any, spark: Spark) -> pa.Table:
+def rows_with_hashes(rows: AnySource, column: str, hashes: Any, spark: Spark) -> pa.Table:
     """Bring the rows to the driver of which a column has one of some hashes.
 
     Args:
@@ -183,11 +183,11 @@ def chosen(rows: AnySource, column: str, hashes: Any, spark: Spark) -> pa.Table:
         hashes: Hashes of it, sorted; few.
         spark: As for `Candidates`.
     """
-    found = rows.each(spark, partial(_chosen, column, hashes)) if len(hashes) else []
+    found = rows.each(spark, partial(_with_hashes, column, hashes)) if len(hashes) else []
     return pa.Table.from_batches([batch for some in found for batch in some], rows.schema)
 
 
-def _chosen(column: str, hashes: Any, batches: Batches) -> list[pa.RecordBatch]:
+def _with_hashes(column: str, hashes: Any, batches: Batches) -> list[pa.RecordBatch]:
     return [
         batch.filter(pa.array(are_among(hashed(batch.column(column)).to_numpy(), hashes)))
         for batch in batches

@@ -11,7 +11,7 @@ from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.references.head_entries import HeadEntries
 from spark_core.references.twins.asking import SHOWN
 from spark_core.references.twins.branch_answers import READ_BY_BRANCH
-from spark_core.references.twins.candidates_by_time import Candidates, chosen
+from spark_core.references.twins.candidates_by_time import Candidates, rows_with_hashes
 from spark_core.spark.exchange import AnySource
 
 
@@ -49,7 +49,7 @@ def _without_named(shown: pa.Table, staged_names: AnySource | None, heads: HeadE
     if staged_names is None:
         return shown
     hashes = sorted_once(_hashes(shown))
-    known = chosen(staged_names, "address", hashes, heads.spark)
+    known = rows_with_hashes(staged_names, "address", hashes, heads.spark)
     return shown.join(known, SHOWN.names, join_type="left anti")
 
 
@@ -62,7 +62,7 @@ def _without_own(shown: pa.Table, heads: HeadEntries) -> pa.Table:
     # A path that is no UTF-8 never equals one that a branch shows.
     paths = shown["path"].cast(pa.binary()).combine_chunks()
     hashes = sorted_once(hashed(paths).to_numpy())
-    there = chosen(heads.rows(), "head_path", hashes, heads.spark)
+    there = rows_with_hashes(heads.rows(), "head_path", hashes, heads.spark)
     at: dict[bytes, set[str]] = {}
     for path, address in zip(
         there["head_path"].to_pylist(), there["address"].to_pylist(), strict=True

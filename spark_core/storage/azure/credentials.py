@@ -75,7 +75,7 @@ def credential_of(account: Account, options: StoreOptions, env: Mapping[str, str
     Raises:
         SettingsError: If a key is not valid.
     """
-    options = replace(options, **carried(account, options, env))
+    options = replace(options, **credentials_to_carry(account, options, env))
     if options.azure_account_key:
         return AzureNamedKeyCredential(account.name, options.azure_account_key)
     if options.azure_sas_token:
@@ -91,7 +91,9 @@ def credential_of(account: Account, options: StoreOptions, env: Mapping[str, str
     return DefaultAzureCredential(**more)
 
 
-def carried(account: Account, options: StoreOptions, env: Mapping[str, str]) -> dict[str, Any]:
+def credentials_to_carry(
+    account: Account, options: StoreOptions, env: Mapping[str, str]
+) -> dict[str, Any]:
     """Find the credentials of the environment, which other machines lack.
 
     There are none to find if the options have some.

@@ -22,7 +22,12 @@ from azure.core.credentials import (
     TokenCredential,
 )
 
-from spark_core.storage.obstore_reads import ONCE, claim_process, client_options, opened
+from spark_core.storage.obstore_reads import (
+    ONCE,
+    claim_process,
+    client_options,
+    open_store_of_obstore,
+)
 
 if TYPE_CHECKING:
     from obstore.store import AzureCredential
@@ -121,7 +126,7 @@ def open_reader(
     identity = credential if isinstance(credential, Identity) else None
     if isinstance(credential, AzureNamedKeyCredential):
         key: AzureCredential = {"access_key": credential.named_key.key, "expires_at": None}
-    objects = opened(
+    objects = open_store_of_obstore(
         lambda: obstore.store.AzureStore(
             container,
             # Every option is set: obstore would take a missing one from variables of the

@@ -23,7 +23,7 @@ from spark_core.storage.azure.account import place_of
 from spark_core.storage.azure.ambiguous_names import NOT_OF_AZURE, misnamed
 from spark_core.storage.azure.clients import AzureClients, open_clients, signed_link
 from spark_core.storage.azure.copies import Container
-from spark_core.storage.azure.credentials import carried, check_options
+from spark_core.storage.azure.credentials import check_options, credentials_to_carry
 from spark_core.storage.azure.deletion import answers_by_key, knows_no_bulk, send_bulk
 from spark_core.storage.azure.errors import (
     CLIENT_ERRORS,
@@ -73,7 +73,7 @@ class AzureStore(RemoteStore[_Opened]):
         self._bulk = True
 
     def _carried(self) -> dict[str, Any]:
-        return carried(self._place.account, self.options, os.environ)
+        return credentials_to_carry(self._place.account, self.options, os.environ)
 
     def _open(self) -> _Opened:
         clients = open_clients(self._place.account, self.options, os.getpid())

@@ -13,7 +13,7 @@ from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.listing_pages import md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.undelete import BringBack, Lost, chosen
+from spark_core.storage.undelete import BringBack, Lost, choose_version
 
 _PAGE_BLOBS = 100
 
@@ -42,10 +42,10 @@ def find_deleted(copies: Container, lost: Lost) -> BringBack:
     }
     # There is never more than one. So its time, which not every deletion keeps, need not tell it
     # from others.
-    if chosen(replace(lost, last_modified=None), softly) is not None:
+    if choose_version(replace(lost, last_modified=None), softly) is not None:
         return undelete
     versions = {found.version_id: found for found in hidden if found.version_id}
-    version_id = chosen(
+    version_id = choose_version(
         lost, {name: _info(lost.key, versions[name]) for name in sorted(versions, reverse=True)}
     )
     if version_id is None:

@@ -17,7 +17,7 @@ _GCLOUD_FILE = ".config/gcloud/application_default_credentials.json"
 _GOOGLE_WHOLE = ("service_account", "authorized_user")
 
 
-def carried(options: StoreOptions, env: Mapping[str, str]) -> dict[str, Any]:
+def credentials_to_carry(options: StoreOptions, env: Mapping[str, str]) -> dict[str, Any]:
     """Find the key file of this machine, and return its content for another machine.
 
     Returns:

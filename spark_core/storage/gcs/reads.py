@@ -24,7 +24,7 @@ from spark_core.storage.obstore_reads import (
     claim_process,
     client_options,
     obstore_failure,
-    opened,
+    open_store_of_obstore,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ObjectReader:
         self._url, self._credentials = endpoint, credentials
         self._request = Request()
         self._token = ""
-        self._objects = opened(
+        self._objects = open_store_of_obstore(
             lambda: obstore.store.GCSStore(
                 bucket,
                 # Every option is set: obstore would take a missing one from variables of the

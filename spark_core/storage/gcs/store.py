@@ -22,7 +22,7 @@ from spark_core.storage.failures import ClientWords
 from spark_core.storage.gcs.batch import MAX_PARTS
 from spark_core.storage.gcs.clients import GCSClients, check_options, open_clients, patience
 from spark_core.storage.gcs.copies import Bucket
-from spark_core.storage.gcs.credentials import carried
+from spark_core.storage.gcs.credentials import credentials_to_carry
 from spark_core.storage.gcs.errors import (
     CLIENT_ERRORS,
     PERMISSIONS,
@@ -78,7 +78,7 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         self._proving = True
 
     def _carried(self) -> dict[str, Any]:
-        return carried(self.options, os.environ)
+        return credentials_to_carry(self.options, os.environ)
 
     def _open(self) -> GCSClients:
         return open_clients(self.options, os.getpid())

@@ -16,7 +16,7 @@ from spark_core.storage.gcs.copies import Bucket
 from spark_core.storage.gcs.listing_pages import KIND
 from spark_core.storage.listing_pages import md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.undelete import BringBack, Lost, chosen
+from spark_core.storage.undelete import BringBack, Lost, choose_version
 
 _FIELDS = "kind,nextPageToken,items(name,generation,size,updated,timeCreated,md5Hash)"
 _MOST_PAGES = 100
@@ -94,7 +94,7 @@ def _generation(lost: Lost, hidden: list[dict[str, Any]]) -> str | None:
             for item in by_generation
             if item.get(time)
         }
-        found = chosen(lost, infos)
+        found = choose_version(lost, infos)
         if found is not None:
             return found
     return None

@@ -89,7 +89,7 @@ def rows_of(
     name = f"{store.root}{file.key}"
     try:
         for batch in _found(store, inventory, file, name):
-            listed = _listed(batch, inventory, wanted)
+            listed = _as_listing(batch, inventory, wanted)
             figures[ROWS] += batch.num_rows
             figures[PASSED_OVER] += batch.num_rows - listed.num_rows
             yield listed
@@ -173,7 +173,7 @@ def _batches(source: BinaryIO, inventory: Inventory) -> Iterator[pa.RecordBatch]
         yield pa.record_batch([batch.column(column) for column in own], names=needed)
 
 
-def _listed(batch: pa.RecordBatch, inventory: Inventory, wanted: Wanted) -> pa.RecordBatch:
+def _as_listing(batch: pa.RecordBatch, inventory: Inventory, wanted: Wanted) -> pa.RecordBatch:
     if inventory.has_versions:
         markers = _flag(batch, MARKER)
         batch = batch.filter(pc.and_(_flag(batch, LATEST), pc.invert(markers)))

@@ -15,7 +15,7 @@ from spark_core.storage.listing_rows import LISTING_BATCH_ROWS, listing_batch
 from spark_core.storage.local.directories import Directories, open_directory
 
 
-def listed(
+def list_files(
     directories: Directories, prefix: str, folders: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
     """List files below a prefix; with `folders`, of one level, appending its folders to them.

@@ -34,7 +34,7 @@ from spark_core.storage.deletion import KeyAnswer, delete_in_batches, one_by_one
 from spark_core.storage.listing_rows import as_prefix
 from spark_core.storage.local.directories import Directories, file_status
 from spark_core.storage.local.errors import deletion_answer, telling
-from spark_core.storage.local.listing import listed
+from spark_core.storage.local.listing import list_files
 from spark_core.storage.mounts import is_of_this_machine
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.options import StoreOptions
@@ -80,7 +80,7 @@ class LocalStore(ObjectStore):
         if prefix:
             self.checked_key(prefix.removesuffix("/"))
         with telling("list", prefix, self.root):
-            yield from listed(self._directories, prefix, folders)
+            yield from list_files(self._directories, prefix, folders)
 
     @contextmanager
     def _parent(self, key: str) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from spark_core.storage.options import StoreOptions
 _MACHINE_IDENTITIES = frozenset({"iam-role", "container-role", "assume-role-with-web-identity"})
 
 
-def carried(options: StoreOptions) -> dict[str, Any]:
+def credentials_to_carry(options: StoreOptions) -> dict[str, Any]:
     """Find which of this machine's credentials, region and endpoint go along to another one.
 
     Returns:

@@ -31,7 +31,7 @@ from spark_core.storage.s3.clients import (
     signed_link,
 )
 from spark_core.storage.s3.copies import Bucket, description_of
-from spark_core.storage.s3.credentials import carried
+from spark_core.storage.s3.credentials import credentials_to_carry
 from spark_core.storage.s3.deletion import send_bulk
 from spark_core.storage.s3.errors import (
     CLIENT_ERRORS,
@@ -69,7 +69,7 @@ class Requests(RemoteStore[S3Clients]):
         self._distrust: str | None = None
 
     def _carried(self) -> dict[str, Any]:
-        return carried(self.options)
+        return credentials_to_carry(self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         """Take the region along, so that an executor need not ask for it again."""

@@ -16,7 +16,7 @@ from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.s3.copies import Bucket
 from spark_core.storage.s3.errors import CLIENT_ERRORS
 from spark_core.storage.s3.listing_pages import checksum_of
-from spark_core.storage.undelete import BringBack, Lost, chosen
+from spark_core.storage.undelete import BringBack, Lost, choose_version
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def find_deleted(bucket: Bucket, lost: Lost) -> BringBack:
     Raises:
         NotFoundError: If the bucket keeps no version, or only others.
     """
-    versions, markers = _kept(bucket, lost.key)
+    versions, markers = _versions_and_markers(bucket, lost.key)
     infos = {
         entry["VersionId"]: ObjectInfo(
             lost.key, entry["Size"], entry["LastModified"], checksum_of(entry.get("ETag"))
@@ -51,7 +51,7 @@ def find_deleted(bucket: Bucket, lost: Lost) -> BringBack:
     }
     # A tag is an MD5 only for objects without encryption keys of their own, which a listing does
     # not show.
-    version_id = chosen(replace(lost, checksum=None), infos)
+    version_id = choose_version(replace(lost, checksum=None), infos)
     if version_id is None:
         raise NotFoundError(
             f"bucket {bucket.name} keeps {len(versions) or 'no'} "
@@ -81,7 +81,9 @@ def find_deleted(bucket: Bucket, lost: Lost) -> BringBack:
     return remove_markers if removable else copy_version
 
 
-def _kept(bucket: Bucket, key: str) -> tuple[list[Mapping[str, Any]], list[_Marker]]:
+def _versions_and_markers(
+    bucket: Bucket, key: str
+) -> tuple[list[Mapping[str, Any]], list[_Marker]]:
     """Return the versions and the delete markers of a key, each newest first."""
     name = bucket.before + key
     versions: list[Mapping[str, Any]] = []

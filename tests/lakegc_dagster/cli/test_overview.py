@@ -236,7 +236,7 @@ def test_json_is_one_document_that_keeps_to_its_schema(place):
 
 def test_the_documented_schema_of_a_run_is_that_of_the_code():
     """After a change: `python -m lakegc_dagster.cli.night_document`."""
-    assert night_document.FILE.read_text() == night_document.written()
+    assert night_document.FILE.read_text() == night_document.schema_text()
 
 
 @pytest.mark.slow

@@ -127,10 +127,10 @@ def test_something_else_than_a_repository_is_no_repository(retention, name):
 
 def test_of_two_people_who_set_a_version_at_once_one_is_told(run, monkeypatch):
     mine, theirs = (parsing.parse(text.encode(), name="x") for text in (LOGS, SCRATCH))
-    versions.put(run, theirs, who="them")
+    versions.store_version(run, theirs, who="them")
     monkeypatch.setattr(versions, "history", lambda _: [])
     with pytest.raises(versions.SettingsError, match="set by them at the same time"):
-        versions.put(run, mine, who="me")
+        versions.store_version(run, mine, who="me")
 
 
 def test_a_version_that_is_missing_is_no_end_of_the_history(retention, run):
@@ -173,12 +173,12 @@ def test_something_else_among_the_versions_is_refused(run):
 
 
 def test_a_policy_of_an_earlier_repository_of_that_name_does_not_count(run):
-    version = versions.put(run, parsing.parse(LOGS.encode(), name="x"), who="me")
+    version = versions.store_version(run, parsing.parse(LOGS.encode(), name="x"), who="me")
     other = versions.Version(**{**vars(version), "instance": "repo created 2020 in local://repo"})
     run.store.put(lakegc_keys.policy_key(1), other.to_json())
     with pytest.raises(ChainError, match="was set for 'repo created 2020"):
         versions.newest(run)
-    assert versions.put(run, None, who="me").number == 2
+    assert versions.store_version(run, None, who="me").number == 2
 
 
 def test_setting_a_policy_for_no_repository_fails(retention):
@@ -190,7 +190,7 @@ def test_the_schema_is_printed_without_settings():
 
 
 def test_ending_a_policy_twice_is_told(run):
-    versions.put(run, parsing.parse(LOGS.encode(), name="x"), who="me")
-    versions.put(run, None, who="me")
+    versions.store_version(run, parsing.parse(LOGS.encode(), name="x"), who="me")
+    versions.store_version(run, None, who="me")
     with pytest.raises(NotFoundError):
-        versions.put(run, None, who="me")
+        versions.store_version(run, None, who="me")

@@ -23,13 +23,13 @@ RULES = RetentionRules(14, {"main": 21, "dev": 7})
 def read(tmp_path, document):
     file = tmp_path / "rules.json"
     file.write_text(document if isinstance(document, str) else json.dumps(document))
-    return rules_document.read(file, longest_days=LONGEST_DAYS)
+    return rules_document.read_rules(file, longest_days=LONGEST_DAYS)
 
 
 def test_what_is_written_is_the_documents_form_and_is_read_back(tmp_path):
-    assert rules_document.written(RULES) == DOCUMENT
+    assert rules_document.document_of(RULES) == DOCUMENT
     assert read(tmp_path, DOCUMENT) == RULES
-    assert rules_document.written(None) is None
+    assert rules_document.document_of(None) is None
 
 
 def test_a_default_alone_is_whole(tmp_path):
@@ -67,4 +67,4 @@ def test_what_is_no_such_document_is_refused_and_changes_nothing(tmp_path, docum
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(SettingsError, match=r"none\.json cannot be read"):
-        rules_document.read(tmp_path / "none.json", longest_days=1)
+        rules_document.read_rules(tmp_path / "none.json", longest_days=1)

@@ -23,7 +23,7 @@ from spark_core.asked_again import ALREADY_MARKED, AT_REST
 from spark_core.errors import TransientError
 from spark_core.lakefs.failures import ServerAwayError
 from spark_core.lakefs.server_tasks import TaskLostError
-from spark_core.phases import NOTHING_DELETED, ended
+from spark_core.phases import NOTHING_DELETED, add_state
 from spark_core.records import tables
 from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
@@ -211,7 +211,7 @@ def test_a_server_that_was_silent_elsewhere_is_asked_again(place, monkeypatch):
 @pytest.mark.parametrize("raised", [ServerAwayError, TaskLostError, TransientError])
 def test_an_error_of_a_class_of_its_own_comes_back_as_what_it_is_one_of(raised):
     # Else a server that is restarted would not be asked again.
-    away = ended(raised("no connection to the server", "Look at it."), NOTHING_DELETED)
+    away = add_state(raised("no connection to the server", "Look at it."), NOTHING_DELETED)
     back = launched.error_of(told_of(away))
     assert type(back) is TransientError
     assert str(back) == str(away) == "no connection to the server. Look at it. Nothing was deleted."

@@ -22,7 +22,7 @@ from spark_core.errors import (
     SettingsError,
     UnsafePlanError,
 )
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, ended
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, add_state
 from spark_core.run import open_run
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 
@@ -115,7 +115,9 @@ def swept_meanwhile(monkeypatch):
 
 @pytest.mark.usefixtures("swept_meanwhile")
 def test_a_sweep_that_another_one_overtook_fails_and_is_not_canceled(bare, monkeypatch):
-    tries = iter([SameWorkError("at work"), ended(LeaseLostError("it ran out"), "Some are gone.")])
+    tries = iter(
+        [SameWorkError("at work"), add_state(LeaseLostError("it ran out"), "Some are gone.")]
+    )
     monkeypatch.setattr(mark_and_sweep, "delete", lambda *_, **__: raises(next(tries))())
     result = bare.job("sweep", new_key())
     assert failure(result) == "LeaseLostError: it ran out. Some are gone."
@@ -146,7 +148,7 @@ def test_a_request_was_wrong_if_its_run_says_the_same_and_deleted_nothing(
         bare.settings.run_options("bare"),
     )
     asked = (bare.settings, partition_key("bare", key), run)
-    found = request_checks.was_wrong(ended(error, state), *asked, job="sweep", now=run.now())
+    found = request_checks.was_wrong(add_state(error, state), *asked, job="sweep", now=run.now())
     assert found is wrong
 
 

@@ -38,7 +38,7 @@ def marked(told, **options):
     options = {"policies": "sweep", **options}
     run = open_sandbox_run(told.sandbox, told.repository.name, told.spark, now, **options)
     document = Policy((rule("main/logs/", 3), rule("main/tmp/", 2)))
-    confirmed.confirm(run, versions.put(run, document, who="ann@host"), "bob@host")
+    confirmed.confirm(run, versions.store_version(run, document, who="ann@host"), "bob@host")
     _, stored, _ = mark_and_conclude(run)
     assert stored.passed, [check["summary"] for check in stored.failed]
     return run
@@ -77,7 +77,7 @@ def _wrong_with(run, monkeypatch):
 
     def wrong(changed):
         try:
-            read = seal_and_signature.read(json.dumps(changed).encode(), "changed")
+            read = seal_and_signature.read_certificate(json.dumps(changed).encode(), "changed")
         except VerdictError as refused:
             return [refused.found]
         return seal_and_signature.faults(read) or issue.differences(

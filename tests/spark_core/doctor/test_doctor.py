@@ -15,7 +15,7 @@ from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.questions import ask as ask_one
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
-from spark_core.phases import NOTHING_DELETED, ended
+from spark_core.phases import NOTHING_DELETED, add_state
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
@@ -400,7 +400,7 @@ class TestTellingErrors:
         ],
     )
     def test_found_and_next_step_are_told_apart(self, said, found, next_step):
-        answer = found_by(ended(errors.TransientError(*said), NOTHING_DELETED))
+        answer = found_by(add_state(errors.TransientError(*said), NOTHING_DELETED))
         assert (answer.text, answer.next_step) == (found, next_step)
         assert answer.passed is False
         assert answer.figures == {"error": "TransientError"}

@@ -262,18 +262,18 @@ def test_later_tables_take_from_the_same_index_or_from_none(place: HidingPlace) 
     run = place.run(1, **OPTIONS)
     _, figures = listed(run)
     assert figures.index is not None
-    found = choosing.of(run)
+    found = choosing.index_of_mark(run)
     assert found == Index(saved, saved.closed_before)
     _write_another_document(before, saved)
     run.documents.clear()
     with pytest.raises(ChainError, match=f"what run {before.key} saved was changed since"):
-        choosing.of(run)
+        choosing.index_of_mark(run)
 
 
 def test_a_clean_run_takes_from_none(place: HidingPlace) -> None:
     run = place.run(1, **OPTIONS)
     slices, _ = listed(run)
-    assert choosing.of(run) is None
+    assert choosing.index_of_mark(run) is None
     assert index_parts(slices)
 
 

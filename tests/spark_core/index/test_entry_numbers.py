@@ -105,7 +105,7 @@ def test_each_range_lies_in_one_file_and_comes_back_as_it_was(world):
     found = {}
     for part in files.values():
         spans = _spans(table, part)
-        for entries, owners in indexed.read(store, part, spans):
+        for entries, owners in indexed.read_ranges(store, part, spans):
             for number, name in enumerate(spans.range_ids):
                 found[name] = entries.filter(pa.array(owners == number))
     rows = pa.Table.from_batches([found[name] for name in ("few", "none", "many", "one")])
@@ -116,9 +116,9 @@ def test_single_ranges_of_a_file_are_read_without_the_others(world):
     store, _, parts = world
     table = _table(store, parts)
     part = next(part for part in _named(parts, "entries") if part.rows == 3)
-    assert list(indexed.read(store, part, _spans(table, part, "none"))) == []
+    assert list(indexed.read_ranges(store, part, _spans(table, part, "none"))) == []
     part = next(part for part in _named(parts, "entries") if part.rows == 11)
-    ((entries, owners),) = indexed.read(store, part, _spans(table, part, "many"))
+    ((entries, owners),) = indexed.read_ranges(store, part, _spans(table, part, "many"))
     assert (entries.num_rows, set(owners)) == (11, {0})
 
 
@@ -138,7 +138,7 @@ def test_entries_of_another_range_or_too_few_or_too_many_are_refused_by_name(wor
     rows = [{**row, **change} for row in table.to_pylist() if row["range_id"] == "few"]
     spans = Spans.of(pa.Table.from_pylist(rows, table.schema), [1])
     with pytest.raises(CorruptTableError, match="the entries of range few are not those"):
-        list(indexed.read(store, part, spans))
+        list(indexed.read_ranges(store, part, spans))
 
 
 def test_a_digest_depends_on_the_range_and_on_every_number_and_not_on_the_order():

@@ -95,7 +95,7 @@ def test_a_lease_that_a_slow_taker_writes_among_pruned_ones_is_none(run, monkeyp
     stale = lease_log.last_record(run.store)
     seen.close()
     for day in range(1, 5):
-        with lease.held(other_run(run, later=timedelta(days=day))):
+        with lease.hold_lease(other_run(run, later=timedelta(days=day))):
             pass
     assert {epoch for epoch, *_ in records_of(run)} == {4, 5}, (
         "old epochs are pruned, the two newest stay"
@@ -150,7 +150,7 @@ def test_what_a_killed_local_store_left_half_written_is_passed_over(run):
 def test_a_lease_is_renewed_while_a_long_step_works(run):
     # The thread waits by the machine's clock, whatever clock the run is given.
     quick = replace(run, options=replace(run.options, lease_ttl=timedelta(seconds=0.3)))
-    with lease.held(quick) as held:
+    with lease.hold_lease(quick) as held:
         first = held.expires_at
         deadline = time.monotonic() + 20
         while held.expires_at == first:
@@ -160,10 +160,14 @@ def test_a_lease_is_renewed_while_a_long_step_works(run):
 
 def test_the_local_store_keeps_the_condition_and_the_lease(tmp_path):
     local = written_run(tmp_path, spark=None).run
-    with lease.held(local) as first, pytest.raises(LeaseHeldError), lease.held(other_run(local)):
+    with (
+        lease.hold_lease(local) as first,
+        pytest.raises(LeaseHeldError),
+        lease.hold_lease(other_run(local)),
+    ):
         raise AssertionError
     assert first.epoch == 1
-    with lease.held(other_run(local)) as second:
+    with lease.hold_lease(other_run(local)) as second:
         assert second.epoch == 2
 
 

@@ -29,7 +29,7 @@ def test_a_store_that_ignores_the_condition_refuses_before_any_lease(run):
     careless = replace(run, store=_Ignoring())
     with (
         pytest.raises(UnsafePlanError, match=r"does not keep the condition.*set exclusive = true"),
-        lease.held(careless),
+        lease.hold_lease(careless),
     ):
         raise AssertionError
     assert not careless.store.objects
@@ -37,14 +37,14 @@ def test_a_store_that_ignores_the_condition_refuses_before_any_lease(run):
 
 def test_a_run_that_is_said_to_be_alone_goes_on_without_the_proof(run):
     alone = replace(run, store=_Ignoring(), options=replace(run.options, exclusive=True))
-    with lease.held(alone) as held:
+    with lease.hold_lease(alone) as held:
         held.beat()
 
 
 def test_holding_proves_the_store_and_leaves_nothing_but_the_lease_and_what_its_clock_is_read_off(
     run,
 ):
-    with lease.held(run):
+    with lease.hold_lease(run):
         pass
     assert set(run.store.objects) == {f"{lakegc_keys.LEASE}{1:010d}/{n:010d}" for n in (0, 1)} | {
         CLOCK
@@ -73,12 +73,12 @@ def test_a_lease_is_taken_only_by_a_clock_that_is_near_the_stores(run, ahead, li
     run.store.ahead = ahead
     run = replace(run, options=replace(run.options, max_clock_skew=limit))
     if refused is None:
-        with lease.held(run):
+        with lease.hold_lease(run):
             return
     with pytest.raises(
         UnsafePlanError, match=rf"the clock of the store of s3://bucket/repo/ {refused}"
     ) as refusal:
-        lease.held(run).__enter__()
+        lease.hold_lease(run).__enter__()
     assert "keep everybody else waiting for as much" in str(refusal.value)
     assert refusal.value.next_step == "Set the clocks of both (NTP), and run again."
     assert not records_of(run)
@@ -92,7 +92,7 @@ def test_a_machine_whose_clock_is_hours_ahead_does_not_end_a_lease_that_is_good(
     run.store.ahead = -timedelta(hours=3)
     for other in (fast, other_run(fast, take_over=str(run.key))):
         with pytest.raises(UnsafePlanError, match="end one under which somebody is at work"):
-            lease.held(other).__enter__()
+            lease.hold_lease(other).__enter__()
     living.beat()
 
 
@@ -107,7 +107,7 @@ def test_a_lease_is_not_taken_by_a_run_that_began_before_its_machines_clock_was_
         UnsafePlanError,
         match=r"was set back by 6 days, 0:00:00 since this process began.*start again",
     ):
-        lease.held(began).__enter__()
+        lease.hold_lease(began).__enter__()
     assert not records_of(run)
-    with lease.held(replace(run, environment=replace(run.environment, clock=SystemClock()))):
+    with lease.hold_lease(replace(run, environment=replace(run.environment, clock=SystemClock()))):
         pass

@@ -66,7 +66,7 @@ def test_a_table_without_a_row_has_its_columns(tmp_path):
 def test_small_parts_are_read_by_one_task_and_none_is_left_out():
     rows = [10] * 200 + [99_000, 1_000_000, 60_000, 40_000, 1]
     parts = [Part(f"part-{number}", count, 1, "") for number, count in enumerate(rows)]
-    tasks = reading.together(parts)
+    tasks = reading.join_small_parts(parts)
     assert [part for task in tasks for part in task] == parts
     assert [sum(part.rows for part in task) for task in tasks] == [
         2_000,
@@ -75,7 +75,7 @@ def test_small_parts_are_read_by_one_task_and_none_is_left_out():
         100_000,
         1,
     ]
-    assert reading.together([]) == []
+    assert reading.join_small_parts([]) == []
 
 
 ROWS = pa.schema([pa.field("number", pa.int64(), nullable=False)])

@@ -33,7 +33,7 @@ from spark_core.references import twins
 from spark_core.references.expired_entries import SAID as SAID_COLUMNS
 from spark_core.references.head_entries import ENTRIES, LISTED, STATED, HeadEntries
 from spark_core.references.heads import Head, Heads
-from spark_core.references.stated import are_checksums_stated, stated, stated_by_the_store
+from spark_core.references.stated import are_checksums_stated, stated_by_heads, stated_by_the_store
 from spark_core.references.twins import OBJECTS, asking, cheapest_way, keyed_rows, suspects
 from spark_core.run import RunOptions
 from spark_core.spark import placement
@@ -200,7 +200,10 @@ class Ground:
         objects = source_of(listing, LISTED)
 
         def are_checksums_said():
-            said = entries.through(STATED, stated), objects.through(STATED, stated_by_the_store)
+            said = (
+                entries.through(STATED, stated_by_heads),
+                objects.through(STATED, stated_by_the_store),
+            )
             return are_checksums_stated(self._session, *said)
 
         return HeadEntries(

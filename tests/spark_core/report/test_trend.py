@@ -63,7 +63,7 @@ def test_of_a_base_that_was_looked_at_the_report_is_believed_and_nothing_is_list
 ):
     deleted = (Group("deleted", 1, 400),)
     put(store, of(2, sweep="s", outcomes=deleted))
-    past = trend.kept(trend.trend(store, replace(of(1), past=())))
+    past = trend.runs_to_keep(trend.trend(store, replace(of(1), past=())))
     put(store, of(1, sweep="s", outcomes=deleted, past=past))
     wanted = trend.trend(store, of(0))
     assert [point.reclaimed for point in wanted] == [400, 400, 0]
@@ -92,7 +92,7 @@ def test_a_report_tells_what_came_before_it_so_that_only_the_newest_is_read(stor
     put(store, of(4, sweep="s", outcomes=(*deleted, Group("failed", 1, 1))))
     put(store, of(3))
     put(store, of(2))
-    put(store, replace(of(1), past=trend.kept(trend.trend(store, of(1)))))
+    put(store, replace(of(1), past=trend.runs_to_keep(trend.trend(store, of(1)))))
     # Swept since, and there is no telling what became of the one that did not end.
     put(store, of(3, sweep="s", outcomes=deleted))
     read, reads = type(store).read, []

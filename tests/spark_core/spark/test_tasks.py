@@ -24,7 +24,7 @@ from spark_core.errors import (
 from spark_core.spark import placement, tasks
 from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
-from spark_core.spark.tasks import counting, dealt, interleaved, run_tasks
+from spark_core.spark.tasks import counting, deal_out, interleaved, run_tasks
 
 MANY = MOST_ROWS_OF_THE_DRIVER + 1
 
@@ -96,9 +96,9 @@ def test_what_the_store_counts_in_a_block_is_added_to_the_figures():
 
 
 def test_things_are_dealt_to_no_more_tasks_than_there_are_things():
-    assert dealt([1, 2, 3], 2) == [(1, 3), (2,)]
-    assert dealt([1], 5) == [(1,)]
-    assert dealt([], 5) == []
+    assert deal_out([1, 2, 3], 2) == [(1, 3), (2,)]
+    assert deal_out([1], 5) == [(1,)]
+    assert deal_out([], 5) == []
 
 
 def _raise(_number, error):

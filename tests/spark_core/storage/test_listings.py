@@ -14,7 +14,7 @@ from spark_core.addresses.xids import ALPHABET, LAST_SECOND, first_id, xid_secon
 from spark_core.errors import IncompleteReadError, TransientError
 from spark_core.storage import listings
 from spark_core.storage.listing_rows import ListedPage
-from spark_core.storage.listings import listed, listed_together
+from spark_core.storage.listings import list_below, listed_together
 from tests.support.examples import examples
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
@@ -33,7 +33,9 @@ def names(seconds, folder: str = SLICE) -> list[str]:
 
 def listing(store, folders=(SLICE,), threads: int = 8) -> list[str]:
     return [
-        key for batch in listed(store, folders, threads=threads) for key in batch["key"].to_pylist()
+        key
+        for batch in list_below(store, folders, threads=threads)
+        for key in batch["key"].to_pylist()
     ]
 
 

@@ -242,7 +242,7 @@ def test_the_report_of_another_instance_of_the_repository_is_not_undone_here(swe
 def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
     other = replace(run, key=RunKey.at(NOW - timedelta(hours=1)))
     with (
-        lease.held(other),
+        lease.hold_lease(other),
         pytest.raises(LeaseHeldError, match=r"the lease is that of the .* Nothing was deleted\.$"),
     ):
         restore(run)

@@ -275,7 +275,7 @@ def _purge_by_twos(run, monkeypatch, ended, third):
     monkeypatch.setattr(run.store, "delete_batch_size", 2)
     monkeypatch.setattr(run.store, "delete", ending)
     done = purge_quarantine.Purged()
-    with pytest.raises(type(ended)), lease.held(run, work="prune") as held:
+    with pytest.raises(type(ended)), lease.hold_lease(run, work="prune") as held:
         purge_quarantine.purge(run, held, done)
     assert len(requests) == 3, "nothing is sent after that"
     rows = [
@@ -325,7 +325,7 @@ def test_of_what_tasks_may_have_purged_when_an_interrupt_came_nobody_says_that_i
 
     monkeypatch.setattr(recorded_work, "work_on", interrupted)
     done = purge_quarantine.Purged()
-    with pytest.raises(type(ended)), lease.held(run, work="prune") as held:
+    with pytest.raises(type(ended)), lease.hold_lease(run, work="prune") as held:
         purge_quarantine.purge(run, held, done)
     assert looked
     assert done.objects == 0

@@ -74,7 +74,7 @@ def test_a_dry_run_names_the_same_and_changes_nothing(world):
     assert (named.outcome.state, named.outcome.entries) == ("named", 2)
     assert [path for _, path, _ in named.found.largest] == ["logs/b", "logs/a"]
     assert (world.repository.branches(), world.repository.entries("main")) == before
-    assert removal.known(world.run().store) == []
+    assert removal.list_removals(world.run().store) == []
 
 
 def test_without_a_confirmation_of_this_very_document_nothing_is_removed(world):
@@ -339,7 +339,7 @@ def test_the_record_names_commits_counts_and_until_when(world):
     store = world.last.store
     folder = lakegc_keys.removal(world.last.key)
     assert removal.Outcome.from_json(store.read(f"{folder}rule-0001.json"), name="x") == outcome
-    (key,) = removal.known(store)
+    (key,) = removal.list_removals(store)
     begun = removal.record.load(world.last, key).begun
     assert (begun.policy_digest, begun.policy_version, begun.who) == (policy.digest, 1, "ann@host")
     assert begun.rules[0].work_branch == "lakegc-remove-2026-11-07T02-00-00Z-1"

@@ -259,7 +259,7 @@ def test_undo_of_what_is_there_is_no_removal(world):
     key = world.last.key
     world.at(7)
     world.undo(what_is_there=True)
-    assert removal.known(world.run().store) == [key]
+    assert removal.list_removals(world.run().store) == [key]
 
 
 @pytest.mark.parametrize("path", ["logs/d", "logs/a"])

@@ -47,7 +47,7 @@ class World:
         )
 
     def policy(self, text=POLICY):
-        versions.put(self.run(), parse(text.encode(), name="policy.yml"), who="ann")
+        versions.store_version(self.run(), parse(text.encode(), name="policy.yml"), who="ann")
 
     def branch(self, name, *, days=100.0, source="main", files=("a",)):
         """Make a branch whose only own commit is so old; return the commit."""

@@ -237,7 +237,7 @@ def test_without_the_section_there_is_nothing_to_mark(world):
     world.policy('{"rules": [{"expiration": {"days": 3}}]}')
     with pytest.raises(NotFoundError, match="has no policy for branches"):
         world.mark()
-    versions.put(world.run(), None, who="ann")
+    versions.store_version(world.run(), None, who="ann")
     with pytest.raises(NotFoundError, match="has no policy for branches"):
         world.mark()
 

@@ -22,7 +22,7 @@ def test_branches_come_back_at_their_commits_as_hidden_as_they_were(world, stale
     assert stale.items() <= world.heads().items()
     shown = world.run().server.branch_reads.visible("repo")
     assert shown == {"main", "dev-2"}
-    assert objects.read(*world.place, "dev-1", "a")[1] == b"dev-1/a"
+    assert objects.read_object(*world.place, "dev-1", "a")[1] == b"dev-1/a"
 
 
 def test_one_branch_can_come_back_alone_and_only_once(world, stale):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.model import Branch
-from spark_core.references.policies.sightings import BranchSightings, Sighting, seen
+from spark_core.references.policies.sightings import BranchSightings, Sighting, sightings_of_branch
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 ABSENT, UNREAD = "-", "?"
@@ -21,7 +21,7 @@ def told(*heads):
         Sighting(at(day), None if head == UNREAD else {} if head == ABSENT else {"dev": head})
         for day, head in enumerate(heads)
     ]
-    return seen(Branch("dev", "c"), runs)
+    return sightings_of_branch(Branch("dev", "c"), runs)
 
 
 @pytest.mark.parametrize(
