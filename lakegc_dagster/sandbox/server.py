@@ -8,13 +8,12 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -31,7 +30,7 @@ from lakegc_dagster.sandbox import (
     routes_repositories,
     routes_reviews,
 )
-from lakegc_dagster.sandbox.accounts import Accounts, Credentials, User
+from lakegc_dagster.sandbox.accounts import Accounts, Credentials
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.core import Behaviour, Core
 from lakegc_dagster.sandbox.errors import ApiError
@@ -174,36 +173,6 @@ class Sandbox:
     def secret_access_key(self) -> str:
         """The secret that belongs to it."""
         return self._accounts.owner.credentials.secret_access_key
-
-    def add_user(self, name: str, policy: Mapping[str, Any]) -> User:
-        """Add a user with a policy, for as long as this object lives.
-
-        Args:
-            name: Display name.
-            policy: In the server's form: `{"statement": [{"effect", "action", "resource"}, ...]}`.
-
-        Raises:
-            ValueError: If `policy` is not a lakeFS policy.
-        """
-        return self._accounts.add(name, policy)
-
-    def attach_aws_identity(self, aws_key_id: str, user: User | None = None) -> None:
-        """Let an AWS identity log in as a user, for as long as this object lives.
-
-        Args:
-            aws_key_id: Id of the key with which it signs.
-            user: The user; None for the owner.
-        """
-        self._accounts.attach(aws_key_id, user or self._accounts.owner)
-
-    def token(self, life: timedelta, user: User | None = None) -> str:
-        """Return a bearer token.
-
-        Args:
-            life: How long it is good, by the sandbox's clock.
-            user: Its user; None for the owner.
-        """
-        return self._accounts.tokens.give((user or self._accounts.owner).name, life)[0]
 
     @property
     def blockstore(self) -> Path:

@@ -15,7 +15,6 @@ from spark_core.addresses.collectable import slice_of as slice_of
 from spark_core.addresses.namespace_uri import NamespaceUri
 from spark_core.addresses.readings import AddressType as AddressType
 from spark_core.addresses.readings import relative
-from spark_core.addresses.xids import xid_time as xid_time
 from spark_core.addresses.xids import xid_time_batch as xid_time_batch
 
 __all__ = ["Namespace"]

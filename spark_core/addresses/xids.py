@@ -10,7 +10,6 @@ References:
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -65,26 +64,8 @@ def first_id(seconds: int) -> str:
     return "".join(ALPHABET[value >> 5 * place & 31] for place in range(6, -1, -1))
 
 
-def xid_time(name: str) -> datetime | None:
-    """Return when the address of an object was allocated, before its upload began.
-
-    Args:
-        name: Object name or whole address; only the last segment counts, up to
-            the comma that separates a signature.
-
-    Returns:
-        An aware instant in UTC, whole seconds; None when the name is no id.
-
-    Examples:
-        >>> xid_time("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag,sig").isoformat()
-        '2022-12-07T17:23:28+00:00'
-    """
-    seconds = xid_seconds(name.rpartition("/")[2])
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
 def xid_time_batch(addresses: pa.StringArray) -> pa.TimestampArray:
-    """Return `xid_time` of every address, without a Python object per row.
+    """Return when each address was allocated, before its upload began.
 
     Args:
         addresses: Any addresses; null gives null.

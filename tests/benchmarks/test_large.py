@@ -13,7 +13,6 @@ from benchmarks import large_case
 from benchmarks.hooks.lakegc_bench_plan import COMMITTED, GROUP, STAGED, Plan
 from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
-from spark_core.addresses.xids import xid_time
 from spark_core.lakefs import (
     LakeFSServer,
     ServerOptions,
@@ -23,6 +22,7 @@ from spark_core.lakefs import (
 )
 from spark_core.lakefs.files import uncommitted_files
 from spark_core.storage import StoreOptions
+from tests.support.xid_times import xid_time
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = [large_case.Case("few", 0.0005), large_case.Case("many", 0.0005)]

@@ -22,6 +22,7 @@ from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.policy_page import policy
 from tests.support.sandbox_runs import SMALL, open_sandbox_run
+from tests.support.sandbox_users import add_user
 from tests.support.stored_rows import rows_of
 
 pytestmark = pytest.mark.spark
@@ -151,7 +152,7 @@ def test_a_commit_in_every_dump_ends_no_mark(sandbox, spark):
 
 
 def _run_as(sandbox, document, spark, minutes=0):
-    keys = sandbox.add_user("lakegc", document).credentials
+    keys = add_user(sandbox, "lakegc", document).credentials
     now = NOW + timedelta(minutes=minutes)
     clock = FakeClock(now + timedelta(seconds=1))
     environment = Environment(

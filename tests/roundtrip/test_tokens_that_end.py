@@ -17,9 +17,11 @@ from spark_core.lakefs.aws_role import TokenOfAwsRole
 from spark_core.lakefs.tokens import Token, TokenInFile
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions
+from tests.support import sandbox_users
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.sandbox_users import attach_aws_identity
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 AWS_KEY = "AKIAMARKSANDSWEEPS00"
@@ -36,7 +38,7 @@ class GivenTokens:
         self.sandbox, self.given = sandbox, []
 
     def read(self, _log_in):
-        self.given.append(self.sandbox.token(HOUR))
+        self.given.append(sandbox_users.token(self.sandbox, HOUR))
         # Without its end: that it has ended shows only in the server's answer.
         return Token(self.given[-1])
 
@@ -92,7 +94,7 @@ def test_a_mark_logs_in_again_as_its_aws_identity_when_the_log_in_has_ended(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", AWS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "aws secret of the role")
-    sandbox.attach_aws_identity(AWS_KEY)
+    attach_aws_identity(sandbox, AWS_KEY)
     opened = run(TokenOfAwsRole.at(sandbox.endpoint, life=timedelta(minutes=30)))
     end_tokens_after_each(sandbox, 7)
     _, verdict, _ = mark_and_conclude(opened)
@@ -101,12 +103,12 @@ def test_a_mark_logs_in_again_as_its_aws_identity_when_the_log_in_has_ended(
 
 
 def _damaged(sandbox):
-    return f"{sandbox.token(HOUR)[:-6]}AAAAAA"
+    return f"{sandbox_users.token(sandbox, HOUR)[:-6]}AAAAAA"
 
 
 def _ended(sandbox):
     with sandbox.clock.at(NOW - 2 * HOUR):
-        return sandbox.token(HOUR)
+        return sandbox_users.token(sandbox, HOUR)
 
 
 @pytest.mark.spark
@@ -136,6 +138,6 @@ def test_a_wrong_token_is_refused_with_what_to_do_and_without_the_token(
 
 
 def test_no_token_of_the_sandbox_says_more_than_it_must(sandbox):
-    claims = sandbox.token(HOUR).split(".")[1]
+    claims = sandbox_users.token(sandbox, HOUR).split(".")[1]
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
     assert decoded.keys() == {"aud", "exp", "iat", "jti", "sub"}

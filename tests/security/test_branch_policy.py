@@ -15,6 +15,7 @@ from spark_core.run import Environment, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
 from tests.support.policy_page import policy
+from tests.support.sandbox_users import add_user
 from tests.support.written_run import NOW
 
 COLLECT = policy("lakefs", my_repo="repo")
@@ -67,7 +68,7 @@ def open_as(sandbox):
     def opened(document):
         nonlocal seconds
         seconds += 10
-        user = sandbox.add_user("lakegc", document)
+        user = add_user(sandbox, "lakegc", document)
         key = RunKey.at(NOW + timedelta(seconds=seconds))
         clock = FakeClock(key.instant + timedelta(seconds=1))
         keys = user.credentials

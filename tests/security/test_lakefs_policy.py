@@ -14,6 +14,7 @@ from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.policy_page import policy
 from tests.support.sandbox_runs import SMALL
+from tests.support.sandbox_users import add_user
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def told(tmp_path_factory):
 
 
 def _run(sandbox, document, spark, minutes=0):
-    user = sandbox.add_user("lakegc", document)
+    user = add_user(sandbox, "lakegc", document)
     clock = FakeClock(NOW + timedelta(minutes=minutes, seconds=1))
     keys = user.credentials
     environment = Environment(

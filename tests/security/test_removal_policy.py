@@ -13,6 +13,7 @@ from tests.support.clock import FakeClock
 from tests.support.policy_page import policy
 from tests.support.removals import BEGIN, DAY, World, rule
 from tests.support.sandbox_runs import SMALL
+from tests.support.sandbox_users import add_user
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def without(document, number):
 
 
 def as_user(world, document):
-    user = world.sandbox.add_user("lakegc", document)
+    user = add_user(world.sandbox, "lakegc", document)
     keys, clock = user.credentials, FakeClock(BEGIN + world.day * DAY)
     environment = Environment(
         server=LakeFSServer(

@@ -20,7 +20,8 @@ from spark_core.addresses.collectable import (
     is_collectable,
     is_given_name,
 )
-from spark_core.addresses.xids import XID, xid_time
+from spark_core.addresses.xids import XID
+from tests.support.xid_times import xid_time
 
 _UPLOAD = arrow_pattern(rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$")
 _ENDING = arrow_pattern(f"{LEFT_BY_UPLOAD}$")

@@ -10,6 +10,8 @@ import pytest
 from botocore.credentials import ReadOnlyCredentials
 
 from spark_core.lakefs.aws_role import identity_of, signed_question
+from tests.support import sandbox_users
+from tests.support.sandbox_users import add_user, attach_aws_identity
 
 AWS_KEY = "AKIASANDBOXLOGIN0000"
 HOUR = timedelta(hours=1)
@@ -44,7 +46,7 @@ def version(sdk, token):
 
 
 def test_a_token_is_good_until_it_ends(sandbox, sdk):
-    token = sandbox.token(HOUR)
+    token = sandbox_users.token(sandbox, HOUR)
     sandbox.clock.set(sandbox.clock.now())
     assert version(sdk, token) == 200
     sandbox.clock.advance(HOUR - timedelta(seconds=1))
@@ -55,19 +57,19 @@ def test_a_token_is_good_until_it_ends(sandbox, sdk):
 
 @pytest.mark.parametrize("damage", [lambda text: f"{text[:-4]}AAAA", lambda text: f"x{text}"])
 def test_a_token_that_the_sandbox_did_not_give_is_refused(sandbox, sdk, damage):
-    assert version(sdk, damage(sandbox.token(HOUR))) == 401
+    assert version(sdk, damage(sandbox_users.token(sandbox, HOUR))) == 401
 
 
 def test_the_policy_of_a_user_holds_for_his_token(sandbox, sdk):
-    user = sandbox.add_user("reader", {"statement": []})
-    token = sandbox.token(HOUR, user)
+    user = add_user(sandbox, "reader", {"statement": []})
+    token = sandbox_users.token(sandbox, HOUR, user)
     answer = sdk.raw("GET", "/repositories", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status, "insufficient permissions" in answer.json()["message"]) == (401, True)
 
 
 def test_an_attached_aws_identity_gets_a_token_with_an_end(sandbox, sdk):
     assert log_in(sdk, question()).status == 404
-    sandbox.attach_aws_identity(AWS_KEY)
+    attach_aws_identity(sandbox, AWS_KEY)
     sandbox.behaviour.longest_login = 2 * HOUR
     for asked, given in ((1800, 1800), (9_000_000, 7200)):
         answer = log_in(sdk, question(), token_expiration_duration=asked)
@@ -93,6 +95,6 @@ def test_an_attached_aws_identity_gets_a_token_with_an_end(sandbox, sdk):
     ],
 )
 def test_what_is_no_signed_question_to_aws_gets_no_token(sandbox, sdk, changes, status):
-    sandbox.attach_aws_identity(AWS_KEY)
+    attach_aws_identity(sandbox, AWS_KEY)
     assert log_in(sdk, question(**changes)).status == status
     assert log_in(sdk, "no base64").status == 400

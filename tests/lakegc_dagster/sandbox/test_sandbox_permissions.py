@@ -6,6 +6,7 @@ from lakefs_sdk.exceptions import UnauthorizedException
 
 from lakegc_dagster.sandbox import server
 from lakegc_dagster.sandbox.permissions import NEEDS, NEEDS_OF_EACH_PATH, Policy
+from tests.support.sandbox_users import add_user
 
 REPOSITORY = "arn:lakefs:fs:::repository/demo"
 
@@ -23,7 +24,7 @@ def as_user(sandbox, sdk):
     sdk.create("demo")
 
     def client(*statements):
-        user = sandbox.add_user("somebody", {"statement": list(statements)})
+        user = add_user(sandbox, "somebody", {"statement": list(statements)})
         pair = user.credentials
         configuration = lakefs_sdk.Configuration(
             host=f"{sandbox.endpoint}/api/v1",
@@ -73,7 +74,7 @@ def test_the_configuration_is_told_to_everybody_with_a_key(as_user):
 
 
 def test_a_wrong_secret_of_a_user_is_refused_as_of_the_owner(sandbox, sdk):
-    pair = sandbox.add_user("somebody", {"statement": [_allow("fs:*", "*")]}).credentials
+    pair = add_user(sandbox, "somebody", {"statement": [_allow("fs:*", "*")]}).credentials
     headers = {
         "authorization": lakefs_sdk.Configuration(
             username=pair.access_key_id, password="x"

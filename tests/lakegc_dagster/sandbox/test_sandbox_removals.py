@@ -4,6 +4,8 @@ import lakefs_sdk
 import pytest
 from lakefs_sdk.exceptions import ApiException, BadRequestException, ForbiddenException
 
+from tests.support.sandbox_users import add_user
+
 
 @pytest.fixture
 def repository(sdk):
@@ -152,7 +154,7 @@ def test_each_path_of_many_needs_the_permission(sdk, sandbox, repository):
     _commit(sdk, "main", "logs/a", "data/b")
     resource = "arn:lakefs:fs:::repository/demo/object/logs/*"
     statement = {"effect": "allow", "action": ["fs:DeleteObject"], "resource": resource}
-    user = sandbox.add_user("somebody", {"statement": [statement]})
+    user = add_user(sandbox, "somebody", {"statement": [statement]})
     headers = {
         "authorization": lakefs_sdk.Configuration(
             username=user.credentials.access_key_id, password=user.credentials.secret_access_key

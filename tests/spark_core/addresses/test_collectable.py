@@ -23,12 +23,12 @@ from spark_core.addresses.namespace import (
     nested_repository,
     slice_batch,
     slice_of,
-    xid_time,
     xid_time_batch,
 )
 from spark_core.addresses.xids import ALPHABET, XID
 from spark_core.storage.azure.store import AzureStore
 from tests.support import golden
+from tests.support.xid_times import xid_time
 
 SLICE, OBJECT = "gqv3epl4fd2o8m3men70", "ce8co454fd2o8m3menag"
 FLAT = "0123456789abcdef0123456789abcdef"
