@@ -184,7 +184,7 @@ inline read_staged(which) {
 #endif
     atomic { /* step DIFF_0 */ diff_of(0) }; /* guard DIFFS */
     atomic { /* step DIFF_1 */ diff_of(1) }; /* guard DIFF_OF_EACH_BRANCH */
-    d_step {
+    d_step { /* step BELOW of bit(below[0]) | bit(below[1]) */
         seen[me] = seen[me] | bit(below[0]) | bit(below[1]); /* guard COMPACTED */
         names = 0
     }}

@@ -17,9 +17,9 @@ c_decl {
 }
 short word, last;
 byte place, kind;
-short value, open, took;
+int value, open, took;
 bit acting;
-#define state (in(2, staged_on(0)) | (in(2, staged_on(1)) << 1) | (in(2, refs) << 2))
+#define state (in(2, staged_on(0)) | (in(2, staged_on(1)) << 1) | (in(2, refs) << 2) | (in(2, bit(below[0])) << 3) | (in(2, bit(below[1])) << 4))
 #define is_true(n) ((n) == 1 -> in(2, plan[0]) : ((n) == 2 -> !in(2, plan[0]) : ((n) == 3 -> in(2, deleted[0]) : ((n) == 4 -> in(2, gone[0]) : in(2, stays[0])))))
 #define is_left c_expr { !is_replayed[now.word] }
 inline next() {

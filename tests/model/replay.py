@@ -3,8 +3,9 @@
 The history of one object is a word. Its letters:
 
     old, recent, young      how old the object is when its mark begins; first in each word
-    =01r                    what people have done by now: it is staged on the first branch, on the
-                            second one, in commits or held; a letter that is missing is a no
+    =01rcd                  what people have done by now: it is staged on the first branch, on the
+                            second one, in commits or held; compacted on the first branch, on the
+                            second one; a letter that is missing is a no
     LIST( ... )             in between is the moment at which the collector lists; names of steps
                             are those of protocol.pml, and several may share a window: SCAN+DIFF_0(
     planned, ...            what the mark decided, what the sweep did: see `FOUND`
@@ -28,14 +29,14 @@ TRACE = Path(__file__).with_name("replay.pml")
 _STEP = re.compile(r"/\* step (\w+)(?: of ([^*]+?))? \*/")
 STEPS = (
     "CUTOFF", "LIST", "SCAN", "DIFF_0", "DIFF_1", "REFS", "VERDICT", "LEASE", "TAKEN", "BEAT",
-    "INTENT", "REQUEST", "LANDS", "OUTCOME", "REPORT",
+    "INTENT", "REQUEST", "LANDS", "OUTCOME", "REPORT", "BELOW",
 )  # fmt: skip
 # Kinds of letters, by their numbers in replay.pml.
 _KINDS = {"BEGIN": 1, "OPEN": 2, "CLOSE": 3, "WORLD": 4, "FOUND": 5}
 # Ticks of the model: less than the minimum age, less than the cutoff, more.
 _AGES = {"young": 1, "recent": 2, "old": 3}
 FOUND = {"planned": 1, "unplanned": 2, "deleted": 3, "gone": 4, "kept": 5}
-_WORLD = {"0": 1, "1": 2, "r": 4}
+_WORLD = {"0": 1, "1": 2, "r": 4, "c": 8, "d": 16}
 # What people may do between two letters, in steps of the model, and of which kinds.
 _MOVES = 5
 _DO = run.LINK | run.RESET | run.COMMIT | run.HARD_RESET | run.TAG | run.EXPIRE
@@ -79,9 +80,9 @@ def _waiting(step: re.Match[str]) -> str:
 
 
 @cache
-def _program(text: str, optimized: bool) -> bytes:  # noqa: FBT001 - a key of the cache
-    """Compile a model; once for all words of a process."""
-    defined = run.DEFAULTS | {"OBJECTS": 2, "ACTS": 0, "DO": _DO, "ENDS": 1}
+def _program(text: str, do: int, optimized: bool) -> bytes:  # noqa: FBT001 - a key of the cache
+    """Compile a model; once for all words of a process in which people do such things."""
+    defined = run.DEFAULTS | {"OBJECTS": 2, "ACTS": 0, "DO": do, "ENDS": 1}
     flags = [f"-D{name}={value}" for name, value in defined.items()]
     with tempfile.TemporaryDirectory(prefix="lakegc-replay-") as folder:
         Path(folder, "model.pml").write_text(text)
@@ -105,13 +106,20 @@ def refused(words: Collection[Word], text: str | None = None) -> list[Word]:
         RuntimeError: If Spin or the compiler refuses, or an invariant breaks on the way.
         ValueError: If a word has an unknown letter, or is too long.
     """
-    ordered = sorted(words)
+    compacting = {word for word in words if _compacts(word)}
     left = []
-    for begin in range(0, len(ordered), _MOST):
-        some = ordered[begin : begin + _MOST]
-        replayed = _replayed(some, _program(text or source(), len(some) > _FEW))
-        left += [word for at, word in enumerate(some) if at not in replayed]
-    return left
+    # What people may do more makes every search longer.
+    for of_kind, do in ((set(words) - compacting, _DO), (compacting, _DO | run.COMPACT)):
+        ordered = sorted(of_kind)
+        for begin in range(0, len(ordered), _MOST):
+            some = ordered[begin : begin + _MOST]
+            replayed = _replayed(some, _program(text or source(), do, len(some) > _FEW))
+            left += [word for at, word in enumerate(some) if at not in replayed]
+    return sorted(left)
+
+
+def _compacts(word: Word) -> bool:
+    return any(letter.startswith("=") and set(letter) & {"c", "d"} for letter in word)
 
 
 def _replayed(words: list[Word], program: bytes) -> set[int]:

@@ -117,6 +117,19 @@ def test_what_was_kept_although_nothing_referred_to_it_is_left_out_if_it_was_old
     assert _of(events, "young")[1] == {}
 
 
+def test_what_a_branch_has_compacted_is_a_letter_and_read_with_refs():
+    now = References({}, (), {OBJECT: frozenset({"a"})})
+    events = [Event("people", now=now), *_mark(Event("diff_branch", "a"))]
+    tables = Event("store.children", "_lakefs")
+    events.insert(events.index(Event("dump_submit")) + 1, tables)
+    ((word,), _) = _of(events)
+    assert word.startswith("old =0c CUTOFF( )")
+    assert word.endswith("DIFF_1( ) REFS+BELOW( ) VERDICT( ) unplanned")
+    events[0] = _staged("a")
+    ((word,), _) = _of(events)
+    assert "BELOW" not in word
+
+
 def test_what_is_left_out_is_told_by_its_causes():
     told = Replayed({("old", "=")}, Counter({"older": 2, "lost": 1}))
     told += Replayed({("old", "="), ("young", "=")}, Counter({"lost": 1}), Counter({"killed": 3}))

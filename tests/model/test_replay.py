@@ -34,6 +34,17 @@ ALLOWED = {
     "it is let go while refs are read": (
         "old =r CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( = ) VERDICT( ) planned"
     ),
+    "it is compacted below something newer": (
+        "old =0c CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS+BELOW( ) VERDICT( ) unplanned"
+    ),
+    "it is compacted before the look": (
+        f"old = {MARK} planned =1d {LEASE} SCAN( ) DIFF_0( ) DIFF_1( ) REFS+BELOW( ) BEAT( ) "
+        "REPORT( ) kept"
+    ),
+    "it is compacted between the readings of two branches": (
+        "old =0 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) =0c DIFF_1( ) REFS+BELOW( ) =r VERDICT( ) "
+        "unplanned"
+    ),
 }
 REFUSED = {
     "deleted after a branch staged it": (
@@ -73,6 +84,14 @@ REFUSED = {
     "commits read before what is staged": (
         "old = CUTOFF( ) LIST( ) REFS( ) SCAN( ) DIFF_0( ) DIFF_1( ) VERDICT( ) planned"
     ),
+    "planned although a branch has compacted it": (
+        "old =0c CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS+BELOW( ) VERDICT( ) planned"
+    ),
+    "tables of branches that were not read": f"old =0c {MARK} unplanned",
+    "deleted although a branch compacted it before the look": (
+        f"old = {MARK} planned =0c {LEASE} SCAN( ) DIFF_0( ) DIFF_1( ) REFS+BELOW( ) BEAT( ) "
+        f"{DELETED}"
+    ),
     "a listing before the cutoff": (
         "old = LIST( ) CUTOFF( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( ) planned"
     ),
@@ -84,7 +103,7 @@ def _word(letters: str) -> replay.Word:
 
 
 # One of each guard that stands at the end of a run: what is staged, young, looked at and written
-# down; the other words repeat them elsewhere.
+# down, compacted; the other words repeat them elsewhere.
 FEW = (
     "it is staged before the look",
     "it is committed",
@@ -93,6 +112,8 @@ FEW = (
     "planned although it may still be linked",
     "a request before it is written down",
     "a listing before the cutoff",
+    "it is compacted between the readings of two branches",
+    "planned although a branch has compacted it",
 )
 
 

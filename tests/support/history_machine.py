@@ -453,7 +453,7 @@ class HistoryMachine(HistoryActions):
     ) -> None:
         """Have the model go through what a mark, or its sweep, made of each object."""
         recorder = self.recorded.get(made.key)
-        if recorder is None or self.repository.may_compact:
+        if recorder is None:
             self.tally.replayed.runs[self._why_not_replayed()] += 1
             return
         outside = {address: self._outside_the_model(made, address) for address in objects}
@@ -462,7 +462,10 @@ class HistoryMachine(HistoryActions):
             for address in objects
             if outside[address] is None
         }
-        told = words_of(recorder.events, Judged(ages, made.plan, outcomes))
+        judged = Judged(ages, made.plan, outcomes)
+        if self.repository.may_compact:
+            judged = replace(judged, keeps="kept by a table that a branch may have compacted")
+        told = words_of(recorder.events, judged)
         told.objects += Counter(why for why in outside.values() if why is not None)
         if outcomes is not None:
             told.objects += Counter({LOST: len(made.plan - set(objects))})
@@ -476,8 +479,6 @@ class HistoryMachine(HistoryActions):
     def _why_not_replayed(self) -> str:
         if not self.is_replayed:
             return "a search that does not ask the model"
-        if self.repository.may_compact:
-            return "a server that may compact"
         return "a mark that was made table by table"
 
     def _refused(self, run: Run, failed: list[str]) -> list[str]:

@@ -36,6 +36,8 @@ _OF_REFS = {
     "prepare_garbage_collection_commits_async",
     "prepare_garbage_collection_commits_status",
 }
+# What a server that may compact has in tables that no commit names; and where it has tables.
+_TABLES, _BELOW, SERVERS = "store.children", "BELOW", "_lakefs"
 _JOURNAL = f"{lakegc_keys.ROOT}{lakegc_keys.JOURNAL}/"
 _OUTCOMES = {"deleted": "deleted", "already_gone": "gone", "kept": "kept"}
 
@@ -47,14 +49,28 @@ class References:
     Attributes:
         staged: Relative address -> branches on which it is staged.
         kept: Addresses that heads, retained commits, tags or holds have.
+        compacted: Relative address -> branches that have it in what was compacted, and not in their
+            heads; it is staged there, be it below something newer.
     """
 
     staged: Mapping[str, frozenset[str]]
     kept: Collection[str]
+    compacted: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def to(self, address: str) -> tuple[frozenset[str], bool]:
-        """Return the branches that stage an object, and whether anything else keeps it."""
-        return self.staged.get(address, frozenset()), address in self.kept
+    def branches(self, address: str) -> frozenset[str]:
+        """Return the branches that stage an object."""
+        return self.staged.get(address, frozenset()) | self.compacted.get(address, frozenset())
+
+    def letter(self, address: str, branches: Sequence[str]) -> str:
+        """Return what refers to an object, where it has to do with two branches at the most."""
+        staged = self.branches(address)
+        compacted = self.compacted.get(address, frozenset())
+        return (
+            "="
+            + "".join(flag for name, flag in zip(branches, "01", strict=False) if name in staged)
+            + "r" * (address in self.kept)
+            + "".join(flag for name, flag in zip(branches, "cd", strict=False) if name in compacted)
+        )
 
 
 def references(
@@ -66,13 +82,22 @@ def references(
     if held is not None:
         shown |= held.held_addresses(repository.contents)
     staged: dict[str, set[str]] = {}
+    compacted: dict[str, set[str]] = {}
+    compacted_on = repository.compacted_on()
     for branch, head in repository.branches().items():
         committed = repository.entries(short(head))
         for path, address in repository.entries(branch).items():
             inside = repository.store.relative(address)
             if inside is not None and committed.get(path) != address:
                 staged.setdefault(inside, set()).add(branch)
-    return References({address: frozenset(of) for address, of in staged.items()}, shown)
+        below = compacted_on.get(branch)
+        for inside in (below or set()) - set(map(repository.store.relative, committed.values())):
+            compacted.setdefault(inside, set()).add(branch)
+    return References(_frozen(staged), shown, _frozen(compacted))
+
+
+def _frozen(found: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
+    return {address: frozenset(branches) for address, branches in found.items()}
 
 
 @dataclass(frozen=True)
@@ -203,11 +228,13 @@ class Judged:
         ages: Address -> `old`, `recent` or `young`, of each object that was there before.
         plan: What the mark let go.
         outcomes: What the sweep did; None if there was none.
+        keeps: Why an old object may stay to which nothing refers.
     """
 
     ages: Mapping[str, str]
     plan: Collection[str]
     outcomes: Mapping[str, str] | None
+    keeps: str = "kept by what the model leaves out"
 
 
 def age_of(born: datetime, key: datetime, min_age: timedelta, cutoff: datetime) -> str:
@@ -227,33 +254,35 @@ def words_of(events: Sequence[Event], judged: Judged) -> Replayed:
 
 
 def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Word:
-    moments = [(at, one.now.to(address)) for at, one in enumerate(events) if one.now is not None]
-    touching = frozenset[str]().union(*(staged for _, (staged, _) in moments))
+    moments = [(at, one.now) for at, one in enumerate(events) if one.now is not None]
+    touching = frozenset[str]().union(*(now.branches(address) for _, now in moments))
     calls = _Calls(events)
     branches = calls.in_order_of_diffs(touching)
     if len(branches) > 2:
         raise OutsideTheModelError("staged on more than two branches")
-    people = [
-        (
-            at,
-            "=" + "".join(str(n) for n, name in enumerate(branches) if name in staged) + "r" * kept,
-        )
-        for at, (staged, kept) in moments
-    ]
+    people = [(at, now.letter(address, branches)) for at, now in moments]
     is_planned = address in judged.plan
     windows = calls.of_mark(branches)
     if age == "old" and not is_planned and {letter for _, letter in people} == {"="}:
-        raise OutsideTheModelError("kept by what the model leaves out")
+        raise OutsideTheModelError(judged.keeps)
     found: list[tuple[int, str]] = [(windows[-1].last, "planned" if is_planned else "unplanned")]
     if is_planned and judged.outcomes is not None:
         outcome = judged.outcomes[address]
         if outcome not in _OUTCOMES or not _is_asked_for(events, address, outcome):
             raise OutsideTheModelError("gone without a request that was seen")
         if outcome == "kept" and {letter for _, letter in people} == {"="}:
-            raise OutsideTheModelError("kept by what the model leaves out")
+            raise OutsideTheModelError(judged.keeps)
         windows += calls.of_sweep(branches, address)
         found.append((windows[-1].last, _OUTCOMES[outcome]))
+    windows = [one for one in windows if one.steps != _BELOW or _is_compacted(people, one)]
     return (age, *_letters(_apart(windows, people), people, found))
+
+
+def _is_compacted(people: Sequence[tuple[int, str]], window: _Window) -> bool:
+    """Say whether the object is in what some branch has compacted, when that is read."""
+    at_first = [letter for at, letter in people if at <= window.first][-1:]
+    within = [letter for at, letter in people if window.first < at <= window.last]
+    return any(flag in letter for letter in (*at_first, *within) for flag in "cd")
 
 
 def _is_asked_for(events: Sequence[Event], address: str, outcome: str) -> bool:
@@ -329,7 +358,7 @@ class _Calls:
             _Window("CUTOFF", start, start),
             _Window("LIST", begin, listed),
             *self._staged(listed + 1, staged, branches),
-            _Window("REFS", *self._ends_of_refs(staged, self._manifest(lakegc_keys.COMMITS))),
+            *self._refs(staged, self._manifest(lakegc_keys.COMMITS)),
             _Window("VERDICT", concluded, concluded),
         ]
 
@@ -357,7 +386,7 @@ class _Calls:
             _Window("LEASE", read, read),
             _Window("TAKEN", taken, taken),
             *self._staged(look, holds - 1, branches),
-            _Window("REFS", *self._ends_of_refs(holds, beat)),
+            *self._refs(holds, beat),
             _Window("BEAT", beat, beat),
             *asked,
             _Window("REPORT", report, report),
@@ -374,10 +403,18 @@ class _Calls:
             return ""
         return {"intent": "INTENT", "outcome": "OUTCOME"}[kind]
 
-    def _ends_of_refs(self, begin: int, end: int) -> tuple[int, int]:
-        """Return the first and the last call that tells of refs."""
+    def _refs(self, begin: int, end: int) -> list[_Window]:
+        """Return when refs were read, and what branches have compacted.
+
+        The code reads that after refs, and the model before them. Compacted is what lies in tables
+        that no commit names which was read; so a commit meanwhile takes nothing from them. As long
+        as nobody does anything in between, the order is the same.
+        """
         found = [at for at in range(begin, end) if self._is_of_refs(self._events[at])]
-        return found[0], found[-1]
+        tables = [at for at in range(begin, end) if self._events[at].of(_TABLES, SERVERS)]
+        first, last = found[0], found[-1]
+        both = [_Window("REFS", first, max([last, *tables]))]
+        return [*both, _Window(_BELOW, first, both[0].last)] if tables else both
 
     @staticmethod
     def _is_of_refs(one: Event) -> bool:

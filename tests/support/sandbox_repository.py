@@ -150,12 +150,16 @@ class SandboxRepository(LiveRepository):
 
     def under_branches(self) -> set[str]:
         """Return what branches have compacted, be it below what is staged over it."""
+        return set().union(*self.compacted_on().values())
+
+    def compacted_on(self) -> dict[str, set[str]]:
+        """Return what each branch has compacted, with what its head had then."""
         if self.core is None:
-            return set()
+            return {}
         with self.core.lock:
             number = self.core.repository(self.name).number
             branches = self.core.state.branches(number)
-        return {address for one in branches for address in self.compacted.get(one.compacted, ())}
+        return {one.id: self.compacted.get(one.compacted, set()) for one in branches}
 
     def days(self) -> tuple[int | None, Mapping[str, int]]:
         """Return the rules as the server tells them: the default (None: no rules) and the days by

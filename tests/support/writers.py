@@ -19,6 +19,8 @@ DAYS = 7
 _PAUSE_SECONDS = 1.0
 # Calls of the driver to the store that are moments, too.
 _STORE_CALLS = {"list", "read", "head", "exists", "put", "put_if_absent", "delete", "read_range"}
+# Those that are heard, and at which nobody acts: moments are told by their numbers.
+_NO_MOMENTS = {"children"}
 
 
 class WatchedStore:
@@ -26,7 +28,7 @@ class WatchedStore:
 
     Args:
         store: The store.
-        told: Gets the name of each call.
+        told: Gets the name of each call that is a moment.
         heard: Gets the method and the arguments after that.
     """
 
@@ -40,11 +42,12 @@ class WatchedStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        if name not in _STORE_CALLS:
+        if name not in _STORE_CALLS | _NO_MOMENTS:
             return found
 
         def call(*arguments: Any, **named: Any) -> Any:
-            self._told(f"store.{name}")
+            if name in _STORE_CALLS:
+                self._told(f"store.{name}")
             self._heard(name, arguments)
             return found(*arguments, **named)
 
