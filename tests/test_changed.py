@@ -78,6 +78,7 @@ def test_git_says_what_differs_from_a_branch(tree):
         changed_files("elsewhere", tree)
 
 
+@pytest.mark.slow
 def test_every_import_of_this_project_leads_to_a_file():
     graph = Imports(ROOT)
     reached = graph.reached_from("tests/roundtrip/test_inventory.py")

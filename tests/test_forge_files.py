@@ -15,6 +15,7 @@ FORGE = ROOT / ".github"
 WORKFLOW = FORGE / "workflows" / "ci.yml"
 
 
+@pytest.mark.slow
 def test_the_workflow_of_ci_is_one():
     words = ["-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW]
     told = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)

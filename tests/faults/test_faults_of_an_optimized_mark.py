@@ -111,6 +111,7 @@ def test_any_damage_of_the_index_is_a_miss_or_a_refusal_by_name(
     _damage(world, clean, _files(world, kind), 40, record_property)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", index_files.KINDS)
 def test_files_of_the_index_in_each_other_s_place_are_a_miss_or_a_refusal_by_name(
     world: FaultWorld, clean: Found, kind: str

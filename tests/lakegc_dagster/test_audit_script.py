@@ -89,6 +89,7 @@ _SKIPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

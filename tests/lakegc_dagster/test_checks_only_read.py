@@ -100,6 +100,7 @@ def test_looking_at_the_checks_of_an_old_run_pruned_tables(ground, refused_write
     assert files(ground) == before
 
 
+@pytest.mark.slow
 def test_looking_at_the_checks_of_a_mark_stored_its_verdict_and_closed_the_run(
     ground, refused_writes
 ):

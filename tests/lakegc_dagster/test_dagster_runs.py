@@ -287,6 +287,7 @@ def test_a_sweep_that_leaves_objects_has_its_page_too(ground, monkeypatch):
     assert "that the mark let go were deleted" in page(ground, key, swept=True)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_refused_leaves_the_page_of_its_mark(ground):
     key = new_key()
     marked = ground.with_settings(mode="mark")

@@ -232,6 +232,7 @@ def test_every_step_stands_in_line_for_one_pool():
     assert {node.definition.pool for node in definition.graph.nodes} == {POOL}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["op", "run"])
 def test_a_run_in_a_pool_of_one_begins_and_gives_its_place_back_although_it_failed(
     monkeypatch, granularity

@@ -50,6 +50,7 @@ def test_both_say_the_same_of_what_they_share():
     assert (ENGINE / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["lakegc_dagster", "spark_core"])
 def test_both_packages_are_typed_and_no_message_names_a_file_of_the_repository(package):
     assert (ROOT / package / "py.typed").is_file()

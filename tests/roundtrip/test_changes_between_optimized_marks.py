@@ -13,7 +13,8 @@ from spark_core import holds, mark
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import sweep_only
 
-pytestmark = pytest.mark.spark
+# Random histories with the index, which hold all of these, are in the default tests.
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 OPTIMIZED: dict[str, Any] = {"optimized": True}
 FIRST, NEXT = 20, 10

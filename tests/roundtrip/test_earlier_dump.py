@@ -66,6 +66,7 @@ def nights(sandbox, spark):
     return nights
 
 
+@pytest.mark.slow
 def test_the_next_night_reads_the_log_down_to_the_dump_and_decides_the_same(nights, monkeypatch):
     with nights.at(0.5):
         refs.create_branch(nights.core, "repo", "dev", "main")

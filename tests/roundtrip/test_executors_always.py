@@ -36,6 +36,7 @@ def test_a_whole_mark_and_sweep_by_executors_end_as_the_story_says(sandbox, spar
     assert placement.work_so_far().since(before).tasks > of_mark.tasks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("always", [False, True])
 def test_ranges_are_dealt_out_to_executors_and_not_to_the_driver(
     sandbox, spark, monkeypatch, always

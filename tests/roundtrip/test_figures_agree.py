@@ -318,6 +318,7 @@ def test_what_a_store_says_it_deleted_and_keeps_is_named_again_and_reclaimed_onc
     assert story.past(last).status.reclaimed == (6, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("who")
 def test_what_a_restore_brought_back_was_not_deleted_before(story):
     first = story.marked(9, quarantine=True)
@@ -331,6 +332,7 @@ def test_what_a_restore_brought_back_was_not_deleted_before(story):
     assert story.past(again).status.reclaimed == (5, 45)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("who")
 @pytest.mark.parametrize("how", ["gone", "damaged"])
 def test_an_earlier_report_that_cannot_be_read_stops_no_mark(story, how):

@@ -83,6 +83,7 @@ STAGED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", golden.slow_where_large(STAGED))
 def test_the_servers_scan_alone_would_lose_exactly_the_staged_objects_that_it_does_not_list(
     name, tmp_path

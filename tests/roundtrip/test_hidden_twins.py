@@ -420,6 +420,7 @@ def _instant(days):
 # What an object's own entries say
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explain", [pytest.param("full", marks=pytest.mark.slow), "short"])
 @pytest.mark.parametrize("other", [b"othr", b"same"], ids=["another content", "the same content"])
 def test_what_an_expired_commit_had_with_another_checksum_goes_without_a_question(

@@ -20,6 +20,7 @@ NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 ALIKE, BRANCHES = 10, 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tells_content", "jobs", "questions"),
     [

@@ -29,6 +29,7 @@ def _addresses(marked):
     return sorted(name for batch in batches for name in batch.column("address").to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_small_full_mark_and_the_optimized_one_after_it_need_no_spark(sandbox, spark):
     populate(
@@ -64,6 +65,7 @@ def test_a_small_full_mark_and_the_optimized_one_after_it_need_no_spark(sandbox,
     assert gone in _addresses(marked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("are_few_new", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.spark
 def test_an_optimized_mark_of_more_than_the_driver_holds_of_a_table_needs_no_spark(

@@ -73,6 +73,7 @@ def test_of_the_run_before_only_what_it_concluded_and_saved_is_read(
     assert set(of_it.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_mark_with_the_index_asks_the_store_seldom_and_for_nothing_twice(
     place: HidingPlace, read_keys: Counter[str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_mark_with_the_index_asks_the_store_seldom_and_for_nothing_twice(
     assert set(read_keys.values()) == {1}
 
 
+@pytest.mark.slow
 def test_only_new_ranges_are_read_and_only_open_slices_are_listed(
     place: HidingPlace, read_keys: Counter[str]
 ) -> None:

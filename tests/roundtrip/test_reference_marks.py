@@ -53,6 +53,7 @@ def test_without_tags_protecting_exactly_what_the_job_named_goes(official, spark
     assert _stored(run) == official_mark.lines("expected-live.txt")
 
 
+@pytest.mark.slow
 def test_what_a_tag_keeps_and_what_is_referenced_again_is_kept_and_named(official, spark):
     """The job has no regard for tags; and somebody links one of its candidates to a branch before
     the sweep.

@@ -51,6 +51,7 @@ def _rows(run, table):
     return sorted(rows_of(table), key=lambda row: row["address"])
 
 
+@pytest.mark.slow
 def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatch):
     made = _everything_that_a_mark_tells_apart(sandbox)
     run = open_sandbox_run(sandbox, "repo", spark, NOW)

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.spark
 CLASSES = ("STANDARD", "STANDARD_IA", "GLACIER_IR")
 
 
+@pytest.mark.slow
 def test_bytes_are_summed_up_by_the_classes_that_the_listing_says(tmp_path, spark):
     with moto_s3() as s3:
         bucket, client = s3.bucket(), s3.client()

@@ -87,6 +87,7 @@ def test_a_mark_and_a_sweep_go_on_when_their_token_ends_in_the_middle(sandbox, r
     assert len(outcomes) >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_mark_logs_in_again_as_its_aws_identity_when_the_log_in_has_ended(
     sandbox, run, monkeypatch, tmp_path

@@ -76,6 +76,7 @@ def who(request, monkeypatch):
     monkeypatch.setattr(placement._PROCESS, "are_executors_chosen", request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("who")
 def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, spark):
     """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy,

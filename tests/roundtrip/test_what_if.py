@@ -36,6 +36,7 @@ def _unreachable(sandbox, spark, at, rules=None):
     return tuple(sum(each) for each in zip(*amounts, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "is_small",
     [

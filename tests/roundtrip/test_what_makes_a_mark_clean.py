@@ -93,6 +93,7 @@ def test_the_index_is_that_of_the_last_mark_that_passed(read_only: HidingPlace) 
     assert chosen.saved.run == str(RunKey.at(NOW - timedelta(days=SAVED)))
 
 
+@pytest.mark.slow
 def test_refs_that_can_only_be_walked_make_no_difference(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_executors_find_with_the_index_what_the_driver_finds(
     assert marked.addresses(run) == here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "action",
     [

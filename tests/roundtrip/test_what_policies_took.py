@@ -62,6 +62,7 @@ def test_what_a_sweep_kept_or_found_gone_is_missing_if_it_is_lost_later(told):
     assert missing(told) == ({before, copied}, 1)
 
 
+@pytest.mark.slow
 def test_a_sweep_without_a_report_counts_all_that_it_set_out_to_take(told, monkeypatch):
     """It may have taken any of it. The next sweep of the run finds out."""
     copied, gone = told.committed("main", "logs/copy", "logs/gone")

@@ -228,6 +228,7 @@ def test_a_hostile_address_in_a_scan_is_refused_or_itself_to_the_letter(tmp_path
         assert not form.startswith(("/", "s3://", "local://", "file://"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     ["local://repo/data/gone/../{victim}", "local://repo/./{victim}", "local://repo//{victim}"],
@@ -305,6 +306,7 @@ def test_hostile_names_in_a_listing_are_told_to_the_letter_and_only_plain_ones_a
         assert before - _listed(store) == {name}
 
 
+@pytest.mark.slow
 def test_hostile_names_in_a_bucket_are_told_to_the_letter_and_deleted_one_by_one():
     with moto_s3() as server:
         bucket = server.bucket()
@@ -330,6 +332,7 @@ def test_hostile_names_in_a_bucket_are_told_to_the_letter_and_deleted_one_by_one
         assert VICTIM in _listed(store)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_link_that_is_put_into_a_namespace_between_mark_and_sweep_leads_nowhere(
     sandbox, spark, tmp_path, monkeypatch

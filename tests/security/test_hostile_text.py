@@ -131,6 +131,7 @@ def test_the_page_of_hostile_texts_has_no_markup_of_theirs_and_nothing_that_cann
     assert "default-src 'none'" in page
 
 
+@pytest.mark.slow
 def test_the_picture_of_hostile_names_is_sound_and_reads_no_formula():
     assert report.chart(REPORT).startswith(b"\x89PNG")
     group = Group(r"$\nonsense{$", 1, 1)

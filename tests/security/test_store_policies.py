@@ -250,6 +250,7 @@ def _fill(backend: Backend) -> None:
         backend.put(key, data)
 
 
+@pytest.mark.slow
 def test_the_page_suffices_for_what_a_mark_and_a_sweep_ask_and_nothing_of_it_is_left_over(
     backend: Backend,
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_marking_credential_is_refused_every_deletion_of_data(backend: Backend
     assert {"data/s/dead", "data/s/live"} <= backend.names()
 
 
+@pytest.mark.slow
 def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_deleted(
     backend: Backend,
 ) -> None:
@@ -304,6 +306,7 @@ def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_de
         assert {"data/s/dead", "data/s/live"} <= backend.names()
 
 
+@pytest.mark.slow
 def test_quarantine_needs_what_a_sweep_needs_and_bringing_back_needs_no_deletion_of_data(
     backend: Backend,
 ) -> None:

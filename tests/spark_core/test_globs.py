@@ -45,6 +45,7 @@ PATTERNS = st.lists(st.recursive(PIECES, choices, max_leaves=6), max_size=6).map
 NAMES = st.text("abc-*,0", max_size=7)
 
 
+@pytest.mark.slow
 @given(PATTERNS, NAMES)
 def test_a_pattern_means_what_the_regular_expression_means(pattern, name):
     written, regex = pattern

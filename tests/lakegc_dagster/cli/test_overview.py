@@ -249,6 +249,7 @@ def test_verbose_shows_every_step_and_report_one_after_the_other(place):
     assert at == sorted(at)
 
 
+@pytest.mark.slow
 def test_what_ends_one_repository_ends_no_other(place, monkeypatch):
     from lakegc_dagster.launch import run_job
 

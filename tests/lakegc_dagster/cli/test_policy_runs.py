@@ -72,6 +72,7 @@ def marked(place):
     return place.lakegc("run", place.name)
 
 
+@pytest.mark.slow
 def test_a_policy_that_nobody_switched_on_is_not_looked_at(place, marked):
     assert marked.exit_code == 0, marked.output
     assert "policy" not in marked.stdout

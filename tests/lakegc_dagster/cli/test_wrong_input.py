@@ -44,6 +44,7 @@ def lakegc(tmp_path, spark):
         yield lambda *words: CliRunner().invoke(main, words, env=env)
 
 
+@pytest.mark.slow
 def test_each_repository_says_what_is_wrong_with_its_store_and_what_to_do(lakegc):
     answer = lakegc("mark")
     assert answer.exit_code == 2, "a missing bucket is a setting to correct"

@@ -28,6 +28,7 @@ def linked(ground, monkeypatch):
     return made, GuardedPages(dagsters, hosts_of("127.0.0.1", []))
 
 
+@pytest.mark.slow
 def test_the_link_of_a_run_leads_to_its_page(linked):
     ground, app = linked
     swept = ground.job("mark_and_sweep", new_key())

@@ -173,6 +173,7 @@ def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
     assert list(result.manifests) == ["namespace_slices"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_home")
 def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored(
     home, ground, monkeypatch
@@ -227,6 +228,7 @@ def test_a_repository_that_the_settings_do_not_know_starts_nothing(home, tmp_pat
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.slow
 def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, ground, tmp_path):
     def end(event):
         if (event.kind, event.table) == ("stored", "namespace_slices"):

@@ -301,6 +301,7 @@ def failed_run(ground, result, **changed):
     ).for_run_failure()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_sensor_tells_of_a_mark_that_a_check_refuses(ground, web):
     strict = ground.with_settings(share_from_objects=1, max_expired_share=0.0)

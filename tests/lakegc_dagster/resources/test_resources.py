@@ -44,6 +44,7 @@ def starting(monkeypatch):
     return may_start, session, threads
 
 
+@pytest.mark.slow
 def test_spark_starts_in_the_background_while_the_run_goes_on(starting):
     may_start, session, threads = starting
     spark = SparkResource(spark_config={})

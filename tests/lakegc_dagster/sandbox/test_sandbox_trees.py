@@ -39,6 +39,7 @@ def _ordinary_commits(name):
             yield commits[commit["parents"][0]]["meta_range_id"], commit["meta_range_id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["docs-2022-03-31", "unified", "merges", "many-ranges", "two-level-index", "hard-deleted"],

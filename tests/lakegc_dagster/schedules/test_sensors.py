@@ -21,6 +21,7 @@ def test_what_dagster_does_not_know_is_added():
     assert (new.repositories, new.runs) == (["two"], ["2026-11-20T02-00-00Z"])
 
 
+@pytest.mark.slow
 @given(NAMES, NAMES, st.booleans())
 def test_afterwards_every_configured_repository_is_known_and_nothing_is_added_twice(
     configured, known, night_known

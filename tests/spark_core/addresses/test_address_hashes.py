@@ -69,6 +69,7 @@ def test_it_grows_and_forgets_rather_than_grow_for_ever():
     assert len(distinct._used) == 2**13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0, 2**62, -(2**40)])
 @given(rows=st.lists(st.integers(-4, 40)), asked=st.lists(st.integers(-6, 44)))
 def test_hashes_are_numbered_as_they_first_occur_and_found_again(shared, rows, asked):

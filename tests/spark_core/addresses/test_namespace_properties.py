@@ -154,6 +154,7 @@ def test_by_prefix_is_full_for_a_known_scheme_and_relative_otherwise(namespace, 
     assert told(namespace, address, AddressType.BY_PREFIX) == told(namespace, address, same)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(namespace=namespaces, rows=st.lists(st.tuples(addresses, types), max_size=12))
 @example(namespace=NAMESPACES[6], rows=[("local:///srv/bs/ns/data/x\n", 2), ("data/x\n/.\n", 1)])

@@ -211,6 +211,7 @@ def test_a_verdict_of_another_format_cannot_be_compared_with_and_is_counted(run)
     assert said.figures["runs_not_comparable"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 50, 400, -2])
 def test_an_earlier_verdict_with_a_flipped_bit_refuses_by_name(run, at):
     before, _ = _mark(run, 1)

@@ -88,6 +88,7 @@ def test_a_mark_deletes_nothing_and_a_sweep_of_it_deletes_once(place, capsys):
     assert json.loads(capsys.readouterr().out)["run"] == key
 
 
+@pytest.mark.slow
 def test_a_run_sweeps_where_the_mode_says_so(place, capsys):
     assert place.command("run") == 0
     assert place.gone == GONE

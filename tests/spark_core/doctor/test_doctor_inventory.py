@@ -230,6 +230,7 @@ def test_a_data_file_that_is_not_there_or_damaged_fails(place: Place) -> None:
     assert "manifest" in failed(found)
 
 
+@pytest.mark.slow
 def test_an_inventory_in_a_bucket_whose_files_may_not_be_read_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -95,6 +95,7 @@ def shown(repository, entry):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repository", golden.slow_where_large(golden.REPOSITORIES))
 def test_every_metarange_holds_what_the_server_listed(repository, tables):
     files, expected = tables[repository], golden.expected(repository)
@@ -171,6 +172,7 @@ def test_every_recorded_file_is_written_again_byte_for_byte(tables):
             assert written.data == data
 
 
+@pytest.mark.slow
 def test_entries_written_again_give_the_servers_range_byte_for_byte(tables):
     for _, name, data, table in files_of(tables, "ranges"):
         entries = rows(data, name)

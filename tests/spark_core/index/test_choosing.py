@@ -228,6 +228,7 @@ def _cut_file(run: Run, saved: Saved) -> None:
     run.store.put(key, run.store.read(key)[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "words"),
     [

@@ -132,6 +132,7 @@ def said(store: ObjectStore, files: Files) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [50, 1_000_000])
 def test_ranges_say_where_their_entries_lie_now(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, most: int

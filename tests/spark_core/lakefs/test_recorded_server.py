@@ -96,6 +96,7 @@ def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_where_large(LIVING))
 def test_every_staged_and_committed_path_of_every_branch_is_shown(
     name: str, tmp_path: Path

@@ -100,6 +100,7 @@ def _play(run, commands, steps):
     return world
 
 
+@pytest.mark.slow
 @given(commands=COMMANDS, steps=STEPS)
 @settings(max_examples=60, deadline=None)
 def test_two_collectors_are_never_at_work_at_once(run, commands, steps):

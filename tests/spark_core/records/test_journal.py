@@ -93,6 +93,7 @@ def test_a_file_that_is_no_part_refuses_and_what_a_killed_writer_left_does_not(j
         journal.parts()
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_and_no_cut_in_a_journal_is_read_as_something_else(journal):
     journal.bind("repo")
     journal.intend("ab.1.0.7.0", entries(x="intended", y="intended"))

@@ -27,6 +27,7 @@ def source(request, monkeypatch):
     return lambda rows: source_of(rows, rows.schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("listed", "entries", "is_stated"),
     [

@@ -1135,6 +1135,7 @@ def _history(seed):
     return made.ground()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [

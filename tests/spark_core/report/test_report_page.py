@@ -369,6 +369,7 @@ def test_a_page_without_a_verdict_says_that_it_cannot_be_swept():
     )
 
 
+@pytest.mark.slow
 def test_the_chart_is_drawn_without_a_display_and_the_same_each_time(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     assert report.chart(REPORT).startswith(b"\x89PNG")

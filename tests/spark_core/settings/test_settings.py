@@ -365,6 +365,7 @@ def test_no_secret_shows_in_the_settings(write, tmp_path):
         assert "s3cr3t" not in shown
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(["one", "two", "three"]), unique=True),
     st.sets(st.sampled_from(["one", "two", "three"])),

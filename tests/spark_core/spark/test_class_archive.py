@@ -172,6 +172,7 @@ def test_without_java_or_a_home_there_is_no_archive(tmp_path, monkeypatch):
     assert class_archive() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["none", "other classes", "no archive", "a changed byte"])
 def test_java_starts_without_a_word_whatever_the_archive_is(cache, tmp_path, damage):
     java, archive = find_java(), class_archive()

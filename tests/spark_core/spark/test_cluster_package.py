@@ -161,6 +161,7 @@ def test_executors_whose_python_may_not_use_the_network_are_refused_with_what_se
     assert "dedicated or standard access instead of serverless" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_process_without_a_network_says_so_and_one_with_a_network_does_not():
     assert python_of_executors._network_description()() == ""
     alone = ["unshare", "--user", "--map-root-user", "--net"]

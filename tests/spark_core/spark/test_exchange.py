@@ -176,6 +176,7 @@ def test_the_session_is_left_as_it_was(spark, monkeypatch):
     assert [spark.conf.get(name) for name in names] == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many_buckets")
 def test_rows_that_are_held_meet_as_those_that_are_read(spark):
     dice = random.Random(6)

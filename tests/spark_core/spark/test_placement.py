@@ -35,6 +35,7 @@ def test_few_rows_are_worked_on_without_a_session_and_no_task_is_counted():
     assert str(placement.work_so_far().since(before)) == "this process"
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("executors_work")
 def test_where_executors_are_chosen_each_task_is_counted_with_its_master(spark):

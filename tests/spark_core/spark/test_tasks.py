@@ -105,6 +105,7 @@ def _raise(_number, error):
     raise error
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "error",
@@ -167,6 +168,7 @@ def test_interleaved_reading_yields_every_batch_of_every_task():
     assert rows == sorted(n for upto in range(40) for n in range(upto))
 
 
+@pytest.mark.slow
 def test_a_receipt_that_spark_loses_ends_it(spark, monkeypatch):
     collected = tasks._collected
     monkeypatch.setattr(tasks, "_collected", lambda *some: collected(*some)[1:])

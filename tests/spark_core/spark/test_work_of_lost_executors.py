@@ -80,6 +80,7 @@ def test_spark_tells_of_the_jobs_of_a_group_by_its_name_alone(spark):
     assert not mine & set(context.statusTracker().getJobIdsForGroup())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_sparks_own_tracker_answers(spark):
     spark.range(4).repartition(2).count()

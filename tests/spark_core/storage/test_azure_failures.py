@@ -203,6 +203,7 @@ def test_a_range_that_comes_short_is_never_taken_for_it(answering):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["read", "range", "head", "list"])
 @pytest.mark.parametrize(
     "header",
@@ -365,6 +366,7 @@ def test_a_marker_that_repeats_is_an_error_and_not_an_endless_listing(answering)
             ACTIONS[action](store)
 
 
+@pytest.mark.slow
 def test_a_listing_that_breaks_in_the_middle_raises_after_its_first_batches(answering):
     def broken(request):
         number = int(request.query.get("marker", 0))

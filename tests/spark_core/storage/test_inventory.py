@@ -220,6 +220,7 @@ def test_flat_names_at_the_root_are_read_where_they_are_asked_for(delivery, tmp_
     assert found == {flat: (1, WRITTEN, MD5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "format_",
     [pytest.param(each, marks=pytest.mark.slow) if each == "ORC" else each for each in FORMATS],

@@ -184,6 +184,7 @@ def test_a_place_of_another_form_is_told_the_forms(where):
         _read(where, Namespace.parse("s3://lake/ns"))
 
 
+@pytest.mark.slow
 def test_a_table_on_s3_is_found_by_the_arn_of_its_table_bucket(monkeypatch):
     namespace = Namespace.parse("s3://lake/ns")
     with moto_s3() as server:

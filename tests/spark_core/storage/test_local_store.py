@@ -426,6 +426,7 @@ def test_a_store_works_in_a_forked_process(store):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", golden.slow_where_large(golden.REPOSITORIES))
 def test_a_recorded_namespace_is_listed_as_recorded(name, tmp_path):
     golden.unpack(name, tmp_path)

@@ -171,6 +171,7 @@ def test_a_deletion_that_is_repeated_as_a_whole_keeps_the_pace(answering):
     assert pace.turned_away == [1], "and it learns of each that the store was too busy for"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "code", "requests"),
     [(503, "SlowDown", 2), (500, "InternalError", 2), (502, "", 2), (429, "", 2), (400, "X", 1)],

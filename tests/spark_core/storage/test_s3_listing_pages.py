@@ -68,6 +68,7 @@ def both(body):
     return [read(body, quick=quick) for quick in (True, False)]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     objects=st.lists(entries, max_size=6),

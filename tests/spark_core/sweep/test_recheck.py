@@ -104,6 +104,7 @@ def in_batches(store, wanted, *, between=0.0, size=1_000):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_seconds", [2.9, 3.1, 60.0], ids=["58 s", "62 s", "20 min"])
 def test_a_slice_is_listed_once_however_long_its_listing_takes(page_seconds):
     store = Store(names(20_000), page_seconds)
@@ -171,6 +172,7 @@ def test_a_store_that_lists_from_any_name_on_is_asked_for_no_page_without_an_obj
     assert store.requests["page"] == store.requests["list"] <= pages
 
 
+@pytest.mark.slow
 @given(
     present=st.sets(st.integers(0, 400), max_size=300),
     wanted=st.sets(st.integers(0, 400), min_size=1),

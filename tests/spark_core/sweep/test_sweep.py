@@ -181,6 +181,7 @@ class _Timed(LocalStore):
         return super().delete(keys, pace=paced)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, spark):
     run = _sweepable(tmp_path, spark, _Timed)

@@ -190,6 +190,7 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
 
 # The changes of the one task: intent, three requests, outcome; then parts and manifest of the
 # report.
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("dies_at", "after"),
@@ -283,6 +284,7 @@ def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_re
         deletion_report.write_report(case.run, expired, written)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_journal_of_another_plan_or_with_a_damaged_part_ends_the_sweep_by_name(case):
     case.arm(4, after=True)

@@ -418,6 +418,7 @@ def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_c
     assert (done.objects, done.left, done.unknown, done.record) == (20, 0, 0, None)
 
 
+@pytest.mark.slow
 def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left(
     written, run, monkeypatch
 ):

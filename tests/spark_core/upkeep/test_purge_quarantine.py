@@ -292,6 +292,7 @@ def _purge_by_twos(run, monkeypatch, ended, third):
     return done, Counter(row["outcome"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [recorded_work.task.RECORD_ROWS, 2])
 @pytest.mark.parametrize("ended", [KeyboardInterrupt(), OSError("the disk is gone")], ids=repr)
 def test_a_purge_that_is_interrupted_says_what_is_gone_and_of_nothing_gone_that_it_is_left(

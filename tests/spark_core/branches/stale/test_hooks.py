@@ -45,6 +45,7 @@ def test_a_part_of_a_word_is_no_name(branch):
     assert names(FILE, branch) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
