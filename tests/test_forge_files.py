@@ -40,12 +40,20 @@ def test_owners_are_named_for_places_that_there_are():
     assert [place for place in places[1:] if not (ROOT / place.strip("/")).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "changes/README.md"])
 def test_links_of_pages_for_a_forge_lead_somewhere(page):
     for target, anchor in re.findall(r"\]\(([^)#\s]+)#?([^)\s]*)\)", (ROOT / page).read_text()):
         if target.startswith("https://"):
             continue
-        text = (ROOT / target).read_text()
+        text = (ROOT / page).parent.joinpath(target).read_text()
         titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
         anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
         assert not anchor or anchor in anchors, f"{target}#{anchor}"
+
+
+def test_the_hook_of_commits_refuses_subjects_above_72_columns():
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    (hook,) = [each for each in local["hooks"] if each["id"] == "subject"]
+    assert (hook["language"], hook["stages"]) == ("pygrep", ["commit-msg"])
+    assert re.search(hook["entry"], f"{'x' * 73}\n\nbody\n")
+    assert not re.search(hook["entry"], f"{'x' * 72}\n\n{'body ' * 30}\n")

@@ -1,7 +1,7 @@
 """Send a message to people: to Slack, a webhook, a topic of SNS and by e-mail.
 
 URLs and passwords come from environment variables that the settings name; no message and no error
-shows them.
+shows them. No library sends for all four but Apprise, which has their secrets inside URLs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Read JSON or YAML into values that know their place in the text."""
+"""Read JSON or YAML into values that know their place in the text.
+
+JSON is read by code of its own: `json` and `msgspec` keep no places, and PyYAML refuses JSON with
+tabs, and reads surrogate pairs as two letters.
+"""
 
 from __future__ import annotations
 
