@@ -184,9 +184,15 @@ def last_saved(run: Run) -> Saved | None:
     if last.key is None or last.verdict is None:
         return None
     try:
-        return as_stored(run, last.key, last.verdict)
+        saved = as_stored(run, last.key, last.verdict)
     except LakegcError:
         return None
+    return None if _is_elsewhere(run, saved) else saved
+
+
+def _is_elsewhere(run: Run, saved: Saved) -> bool:
+    """Say whether what was saved may be about a copy of the store, which went its own way since."""
+    return saved.endpoint != run.store.endpoint_url
 
 
 def _blocked(run: Run, blocked: tuple[str, ...]) -> str:
@@ -213,6 +219,9 @@ def _usable(run: Run, key: RunKey, verdict: Verdict) -> Saved:
     if (made_by := verdict.versions.get("lakegc")) != __version__:
         raise ChainError(f"lakegc {made_by} read what is in it, and this is {__version__}")
     saved = as_stored(run, key, verdict)
+    if _is_elsewhere(run, saved):
+        then, now = (url or "a folder" for url in (saved.endpoint, run.store.endpoint_url))
+        raise ChainError(f"the store was reached at {then} then, and is at {now}")
     _require_files(run.store, saved)
     return saved
 

@@ -26,6 +26,7 @@ class Saved(OfAMark):
     Attributes:
         repository: Repository id.
         instance: Instance of the repository.
+        endpoint: Where the store was reached, as `ObjectStore.endpoint_url`.
         run: Run key.
         started: Before the first page of the listing was read.
         last_slice: The newest slice that was read; empty for none. Names fall as time passes, so it
@@ -48,6 +49,7 @@ class Saved(OfAMark):
 
     repository: str
     instance: str
+    endpoint: str
     run: str
     started: Instant
     last_slice: str

@@ -43,6 +43,7 @@ def save(run: Run, mark: Mark) -> str:
     saved = Saved(
         repository=run.repository.id,
         instance=run.instance,
+        endpoint=run.store.endpoint_url,
         run=str(run.key),
         started=mark.slices.manifest.reading_began,
         last_slice=listed.last_slice or "",

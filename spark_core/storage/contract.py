@@ -82,6 +82,11 @@ class ObjectStore(UnchangingFiles, CopyingStore):
         return self.namespace.root
 
     @property
+    def endpoint_url(self) -> str:
+        """Where requests go, without user and query; empty for files of this machine."""
+        return ""
+
+    @property
     def longest_request(self) -> timedelta | None:
         """How long a request may be under way whose process has ended; None if nobody can tell.
 

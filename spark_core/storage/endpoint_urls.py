@@ -7,6 +7,24 @@ from urllib.parse import SplitResult, urlsplit
 from spark_core.errors import SettingsError
 from spark_core.storage.options import StoreOptions
 
+_USUAL_PORTS = {"http": 80, "https": 443}
+
+
+def bare_url(endpoint: str) -> str:
+    """Return a URL so that two of one place are alike, without user and query.
+
+    Examples:
+        >>> bare_url("https://me:secret@S3.example.com:443/?token=x")
+        'https://s3.example.com'
+        >>> bare_url("http://127.0.0.1:9000/behind/")
+        'http://127.0.0.1:9000/behind'
+    """
+    parts = urlsplit(endpoint)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    port = "" if parts.port in (None, _USUAL_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+
 
 def url_of(
     endpoint: str,

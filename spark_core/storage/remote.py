@@ -78,6 +78,11 @@ class RemoteStore(ObjectStore, Generic[Clients]):
                 self._opened = (os.getpid(), self._open())
             return self._opened[1]
 
+    @property
+    @abstractmethod
+    def endpoint_url(self) -> str:
+        """Where requests go, without user and query."""
+
     @abstractmethod
     def _open(self) -> Clients:
         """Open the clients."""

@@ -33,6 +33,7 @@ def leave_index(run: Run, slices: StoredTable, before: Saved | None = None, **ot
     saved = Saved(
         repository=run.repository.id,
         instance=run.instance,
+        endpoint=run.store.endpoint_url,
         run=str(run.key),
         started=slices.manifest.reading_began,
         last_slice=figures.last_slice or "",

@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal, Protocol
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -784,6 +785,12 @@ class StoreConformance(MoveConformance):
 
 class RemoteStoreConformance(StoreConformance):
     """What is asked of a store behind a network as well."""
+
+    def test_where_requests_go_is_told_without_a_request(self, store):
+        parts = urlsplit(store.endpoint_url)
+        assert parts.hostname
+        assert (parts.username, parts.password, parts.query) == (None, None, "")
+        assert not store.requests
 
     def test_a_listing_of_many_pages_is_whole(self, store, outside, faults):
         keys = {f"data/s{number % 3}/{number:02}" for number in range(25)}

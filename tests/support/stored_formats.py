@@ -96,6 +96,7 @@ MANIFEST = Manifest(
 SAVED = saved.Saved(
     repository="repo",
     instance=INSTANCE,
+    endpoint="https://s3.example.com",
     run=str(RUN),
     started=AT,
     last_slice="gqv3epl4fd2o8m3men70",

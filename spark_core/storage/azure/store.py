@@ -35,6 +35,7 @@ from spark_core.storage.azure.listing_pages import FOLDER, page_of, repeats
 from spark_core.storage.azure.page_requests import ask_page
 from spark_core.storage.azure.undelete import after_deletion, find_deleted, undelete_hint
 from spark_core.storage.deletion import KeyAnswer, one_by_one
+from spark_core.storage.endpoint_urls import bare_url
 from spark_core.storage.failures import ClientWords
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
@@ -78,6 +79,11 @@ class AzureStore(RemoteStore[_Opened]):
     def _open(self) -> _Opened:
         clients = open_clients(self._place.account, self.options, os.getpid())
         return _Opened(clients, clients.service.get_container_client(self._place.container))
+
+    @property
+    def endpoint_url(self) -> str:
+        """Return where the account is reached."""
+        return bare_url(self._place.account.url)
 
     @property
     def _before(self) -> str:

@@ -18,6 +18,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.deletion import KeyAnswer
+from spark_core.storage.endpoint_urls import bare_url
 from spark_core.storage.failures import ClientWords
 from spark_core.storage.gcs.batch import MAX_PARTS
 from spark_core.storage.gcs.clients import GCSClients, check_options, open_clients, patience
@@ -82,6 +83,11 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
 
     def _open(self) -> GCSClients:
         return open_clients(self.options, os.getpid())
+
+    @property
+    def endpoint_url(self) -> str:
+        """Return what the client knows."""
+        return bare_url(self._clients.endpoint)
 
     @property
     def _api(self) -> JsonApi:

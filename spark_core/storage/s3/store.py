@@ -17,6 +17,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.deletion import KeyAnswer
+from spark_core.storage.endpoint_urls import bare_url
 from spark_core.storage.failures import ClientWords, Explanation
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description, ObjectInfo
@@ -216,6 +217,11 @@ class Requests(RemoteStore[S3Clients]):
             # As for `head`: the 404 does not say that the bucket exists.
             self._confirm_bucket()
             raise
+
+    @property
+    def endpoint_url(self) -> str:
+        """Return what the client knows, from settings or the AWS environment."""
+        return bare_url(self._clients.boto.meta.endpoint_url)
 
     @property
     def _copies(self) -> Bucket:

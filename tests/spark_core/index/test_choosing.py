@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,9 @@ from spark_core.index.choosing import AUDIT, Clean, Index, choose, is_before, sl
 from spark_core.index.saved import Saved
 from spark_core.records import tables
 from spark_core.records.confirmation import Confirmation
+from spark_core.records.documents import seal
 from spark_core.run import Run
+from spark_core.storage.local import LocalStore
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.small_index import conclude, index_parts, leave_index, listed
 
@@ -215,6 +218,12 @@ def _write_an_earlier_format(run: Run, _saved: Saved) -> None:
     run.store.put(lakegc_keys.saved_key(run.key), b'{"format": 4}')
 
 
+def _leave_out_the_endpoint(run: Run, saved: Saved) -> None:
+    document = json.loads(saved.to_json())
+    del document["endpoint"], document["sha256"]
+    run.store.put(lakegc_keys.saved_key(run.key), seal(document))
+
+
 def _name_none(run: Run, _saved: Saved) -> None:
     conclude(run, saved=None)
 
@@ -236,6 +245,7 @@ def _cut_file(run: Run, saved: Saved) -> None:
         (_damage_document, "its bytes are not those that were written"),
         (_write_another_document, "what it saved is not what its verdict names"),
         (_write_an_earlier_format, "was written in format 4"),
+        (_leave_out_the_endpoint, "endpoint"),
         (_name_none, "it saved nothing"),
         (_delete_file, "is not there, and"),
         (_cut_file, "bytes were written"),
@@ -249,6 +259,30 @@ def test_an_index_that_is_not_as_it_was_left_is_a_miss(
     found = why(place)
     assert found.startswith(f"run {run.key} left no index to take from: ")
     assert words.removesuffix("bytes were written") in found
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "words"),
+    [
+        ("https://one.example.com", "https://two.example.com", "at https://two.example.com"),
+        ("https://one.example.com", "", "at a folder"),
+    ],
+)
+def test_the_index_of_a_store_at_another_endpoint_is_a_miss(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch, then: str, now: str, words: str
+) -> None:
+    """A copy of a bucket, with the same repository and namespace, went its own way since."""
+    monkeypatch.setattr(LocalStore, "endpoint_url", then)
+    run, saved = indexed(place)
+    assert saved.endpoint == then
+    assert isinstance(chosen(place), Index)
+    assert choosing.last_saved(place.run(1, **OPTIONS)) == saved
+    monkeypatch.setattr(LocalStore, "endpoint_url", now)
+    assert why(place) == (
+        f"run {run.key} left no index to take from: the store was reached at {then} then, and is "
+        f"{words}"
+    )
+    assert choosing.last_saved(place.run(1, **OPTIONS)) is None
 
 
 def test_a_damaged_verdict_is_a_miss(place: HidingPlace) -> None:

@@ -108,6 +108,7 @@ def optimized(folder: Path, spark: Any, *, objects: int = 3, slices: int = 3) ->
     saved = Saved(
         repository="repo",
         instance=run.instance,
+        endpoint=run.store.endpoint_url,
         run=str(earlier),
         started=OLD,
         last_slice="",

@@ -17,6 +17,7 @@ from tests.support.written_run import NOW
 SAVED = Saved(
     repository="repo",
     instance="",
+    endpoint="",
     run="",
     started=NOW,
     last_slice="",
