@@ -63,8 +63,8 @@ def mark_is_recent(run: Run, manifests: Manifests) -> CheckResult:
         age <= limit,
         f"the mark was begun at {began.isoformat()}"
         if age <= limit
-        else f"the mark was begun at {began.isoformat()}, which is {span_text(age)} ago (at most "
-        f"{span_text(limit)} is accepted): objects may have come back to life since. Mark "
+        else f"the mark was begun at {began.isoformat()}, {span_text(age)} before this check (at "
+        f"most {span_text(limit)} is accepted): objects may have come back to life since. Mark "
         "again under a new run key.",
         {
             "began": began.isoformat(),

@@ -311,7 +311,7 @@ def in_words(row: Mapping[str, Any], instant: datetime) -> str:
         ...        "replaced_at": datetime(2026, 11, 9, tzinfo=UTC)}
         >>> for part in in_words(row, datetime(2026, 11, 20, tzinfo=UTC)).split(", and "):
         ...     print(part)
-        logs/a.csv and 1 other path: replaced or removed on dev 11 days ago
+        logs/a.csv and 1 other path: replaced or removed on dev 11 days before the mark
         dev keeps 7 days; last in commit 0123456789ab
     """
     others = row["other_paths"]
@@ -334,8 +334,9 @@ def rule_in_words(row: Mapping[str, Any], instant: datetime) -> str:
     if row["branch"] is None:
         age = counted((instant - row["committed_at"]).days, "day")
         return (
-            f"last in a commit of {age} ago, which no branch leads to; such commits are kept "
-            f"{keeps}"
+            f"last in a commit of {age} before the mark, which no branch leads to; such commits "
+            f"are kept {keeps}"
         )
     gone = counted((instant - row["replaced_at"]).days, "day")
-    return f"replaced or removed on {row['branch']} {gone} ago, and {row['branch']} keeps {keeps}"
+    branch = row["branch"]
+    return f"replaced or removed on {branch} {gone} before the mark, and {branch} keeps {keeps}"

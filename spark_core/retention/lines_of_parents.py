@@ -151,4 +151,4 @@ class ReachedByLines:
             return f"{subject}: {line.days_in_words} ended within the clock margin"
         if self._created_us[at] > threshold_us:
             return f"{subject}: within {line.days_in_words}"
-        return f"{subject}: its state {line.days_in_words} ago"
+        return f"{subject}: its state {line.days_in_words} before the mark"

@@ -87,7 +87,8 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
     dated = {address: match for address, match in days.items() if match}
     assert len(dated) > 20
     for address, match in dated.items():
-        wanted = f"replaced or removed on {match[1]} {match[2]} days ago, and {match[1]} keeps"
+        gone = f"replaced or removed on {match[1]} {match[2]} days before the mark"
+        wanted = f"{gone}, and {match[1]} keeps"
         assert wanted in found[address]["explanation"]
     trials = [row for row in found.values() if row["path"].startswith("trials/")]
     assert trials
@@ -189,7 +190,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     gone = explain(run, by_path["d_0316", True].address)
     assert gone.state == "deleted"
     assert f"run {run.key} deleted it" in gone.sentence
-    assert "d_0316: replaced or removed on dev 8 days ago" in gone.sentence
+    assert "d_0316: replaced or removed on dev 8 days before the mark" in gone.sentence
 
     swept = {file.address for file in story.deleted} - {held.address}
     other_rules = what_if(run, [7])
@@ -200,7 +201,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     mark_and_conclude(later)
     earlier = explain(later, by_path["d_0316", True].address)
     assert (earlier.state, earlier.run) == ("deleted", str(run.key))
-    assert "d_0316: replaced or removed on dev 8 days ago" in earlier.sentence
+    assert "d_0316: replaced or removed on dev 8 days before the mark" in earlier.sentence
     uncommitted = next(file.address for file in story.deleted if file.ref is None)
     assert "; in no commit, and not staged: " in explain(later, uncommitted).sentence
     assert explain(later, "data/never/was").state == "unknown"

@@ -122,7 +122,7 @@ def test_it_shows_what_goes_and_what_stays_and_why_before_it_deletes(finished):
     before, after = text[: text.index("3 Sweep")], text[text.index("3 Sweep") :]
     going, staying = before.split("Kept, and why")
     words = " ".join(going.split())
-    assert "replaced or removed on dev 8 days ago, and dev keeps 7 days" in words
+    assert "replaced or removed on dev 8 days before the mark, and dev keeps 7 days" in words
     assert "which no branch leads to; such commits are kept 14 days" in words
     assert "in no commit, and not staged: lakeFS keeps no record of" in words
     assert "in a retained commit (tag v1.0)" in staying

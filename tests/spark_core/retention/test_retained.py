@@ -45,7 +45,7 @@ def test_a_branch_keeps_its_young_commits_and_its_state_at_the_threshold() -> No
         graph("A:30 B:20(A) C:12(B) D:9(C) E:5(D)", branches={"main": "E"}), DAYS_10, NOW
     )
     assert reasons(retained) == {
-        "C": "main: its state 10 days ago",
+        "C": "main: its state 10 days before the mark",
         "D": "main: within 10 days",
         "E": "head of main",
     }
@@ -113,7 +113,7 @@ def test_commits_of_a_deleted_branch_follow_the_default_and_say_so() -> None:
         "M": "head of main",
         "Y": "no branch leads here: within 14 days",
         "X": "no branch leads here: within 14 days",
-        "W": "no branch leads here: its state 14 days ago",
+        "W": "no branch leads here: its state 14 days before the mark",
     }
     assert untils(retained)["Y"] == NOW + timedelta(days=8, hours=1)
 

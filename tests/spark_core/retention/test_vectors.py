@@ -92,7 +92,7 @@ def test_the_documents_example_on_2022_03_31() -> None:
         commit = refs.commits[retention.commit_id]
         days[commit.creation_date.date().isoformat(), len(commit.parents)] = retention.reason
     assert days == {
-        ("2022-03-09", 1): "main: its state 21 days ago",
+        ("2022-03-09", 1): "main: its state 21 days before the mark",
         ("2022-03-12", 1): "main: within 21 days",
         ("2022-03-18", 1): "main: within 21 days",
         ("2022-03-23", 1): "head of dev",
