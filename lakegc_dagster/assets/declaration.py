@@ -142,4 +142,8 @@ def with_runs(names: Names, function: Callable[..., Any]) -> Callable[..., Any]:
     made.__signature__ = shown.replace(  # type: ignore[attr-defined]
         parameters=others, return_annotation=returns
     )
+    # Older versions of Dagster look at the annotations alone.
+    hidden = {"runs", "return"} if yields else {"runs"}
+    given = inspect.get_annotations(function).items()
+    made.__annotations__ = {name: hint for name, hint in given if name not in hidden}
     return made
