@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import lakegc_keys, schemas
-from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
+from spark_core.addresses.address_hashes import ADDRESS_HASH, are_among, hashed, sorted_once
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
 from spark_core.index.deletions import deleted_by
@@ -23,11 +24,16 @@ from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigur
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
-from spark_core.spark.tasks import run_tasks
-from spark_core.storage import ObjectStore
+from spark_core.spark.exchange import Batches, Exchange, Sent, no_work
 
 # Addresses that the figures name.
 _NAMED = 20
+
+_HASHES = pa.schema([ADDRESS_HASH])
+_SIZED = pa.schema([ADDRESS_HASH, schemas.EXPIRED_ADDRESSES.field("size_bytes")])
+_DATED = pa.schema(
+    [schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes", "last_modified")]
+)
 
 
 def since_last_clean(run: Run) -> tuple[RunKey, ...]:
@@ -169,38 +175,39 @@ def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int
 
     Part of it has become garbage since.
     """
-    known = [np.empty(0, np.int64)]
     try:
         last = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, before)
-        for part in last.manifest.parts:
-            known += [
-                hashed(batch.column("address").cast(pa.string())).to_numpy()
-                for batch in _addresses(run.store, part)
-            ]
+        now = reading.source_of_parts(run.store, _DATED, expired)
+        work = Exchange(
+            {
+                "before": last.source(["address"]).through(_HASHES, _hashes_of),
+                "now": now.through(_SIZED, partial(_older_than, before.instant)),
+            },
+            _not_named,
+            _HASHES,
+            no_work,
+        )
+        found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
     except LakegcError:
         return 0, 0  # it was pruned: nothing can be said
-    counts = run_tasks(
-        lambda: run.spark,
-        list(expired),
-        partial(_count, run.store, sorted_once(np.concatenate(known)), before.instant),
-        rows=sum(part.rows for part in expired),
-    )
-    return sum(count for count, _ in counts), sum(size for _, size in counts)
+    return sum(objects for objects, _ in found), sum(size_bytes for _, size_bytes in found)
 
 
-def _addresses(store: ObjectStore, part: Part) -> Iterator[pa.RecordBatch]:
-    return reading.read_part(store, pa.schema([schemas.EXPIRED_ADDRESSES.field("address")]), part)
+def _hashes_of(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.record_batch([hashed(batch.column("address"))], schema=_HASHES)
 
 
-def _count(
-    store: ObjectStore, known: Any, started: Any, _number: int, part: Part
-) -> tuple[int, int]:
-    schema, found, size = schemas.EXPIRED_ADDRESSES, 0, 0
-    wanted = pa.schema([schema.field(name) for name in ("address", "size_bytes", "last_modified")])
-    for batch in reading.read_part(store, wanted, part):
-        is_new = ~np.isin(hashed(batch.column("address").cast(pa.string())).to_numpy(), known)
-        was_there = pc.less(batch.column("last_modified"), pa.scalar(started, schemas.INSTANT))
-        chosen = pc.and_(pa.array(is_new), was_there)
-        found += pc.sum(chosen).as_py() or 0
-        size += pc.sum(batch.column("size_bytes").filter(chosen)).as_py() or 0
-    return found, size
+def _older_than(instant: datetime, batches: Batches) -> Batches:
+    for batch in batches:
+        older = batch.filter(
+            pc.less(batch.column("last_modified"), pa.scalar(instant, schemas.INSTANT))
+        )
+        columns = [hashed(older.column("address")), older.column("size_bytes")]
+        yield pa.record_batch(columns, schema=_SIZED)
+
+
+def _not_named(bucket: Mapping[str, pa.Table]) -> Sent[tuple[int, int]]:
+    """Count what may go now and was not named before: objects and bytes."""
+    new = bucket["now"].join(bucket["before"], "address_hash", join_type="left anti")
+    return Sent((new.num_rows, pc.sum(new["size_bytes"]).as_py() or 0), {})
