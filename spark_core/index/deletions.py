@@ -121,7 +121,7 @@ def beside_the_report(run: Run, key: RunKey) -> tuple[Journal, Sequence[JournalP
     """
     journal = Journal(run.store, str(key), "")
     report = _report(run, key)
-    if report is None or _may_go_on(report):
+    if report is None or may_go_on(report):
         if journal.folder not in run.documents:
             run.documents[journal.folder] = journal.parts()
         if parts := run.documents[journal.folder]:
@@ -180,7 +180,7 @@ def _report(run: Run, key: RunKey) -> StoredTable | None:
     return found
 
 
-def _may_go_on(report: StoredTable) -> bool:
+def may_go_on(report: StoredTable) -> bool:
     """Say whether a sweep left objects: another process may have gone on, and left no report."""
     figures = DeletionFigures.of(report.manifest)
     return figures.left_objects > 0 or figures.planned_objects != report.manifest.rows

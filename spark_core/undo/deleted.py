@@ -22,11 +22,11 @@ from spark_core.addresses.address_hashes import (
     with_address_hash,
 )
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.index.deletions import may_go_on
 from spark_core.recorded_work import Objects
 from spark_core.records import reading, tables
-from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal, JournalPart
-from spark_core.records.manifest import Manifest, Part
+from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import (
     DELETION_REPORT,
@@ -95,7 +95,7 @@ class Deleted:
         report = None
         if run.store.exists(tables.manifest_key(DELETION_REPORT, run.key)):
             report = run.load(DELETION_REPORT)
-            if not _may_be_continued(report.manifest):
+            if not may_go_on(report):
                 return cls(report)
         # The journal is read if there is no report, or if a later sweep may have taken up what the
         # report had left and was killed before it made another one. The store knows better than any
@@ -203,9 +203,3 @@ def _greatest(rows: pa.Table, name: str) -> pa.Table:
     """Return each address once, with its greatest value."""
     found = rows.group_by("address").aggregate([(name, "max")])
     return found.select(["address", f"{name}_max"]).rename_columns(["address", name])
-
-
-def _may_be_continued(report: Manifest) -> bool:
-    """Say whether the sweep of a report left objects, so another sweep may have begun since."""
-    figures = DeletionFigures.of(report)
-    return bool(figures.left_objects) or figures.planned_objects != report.rows
