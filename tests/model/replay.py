@@ -8,7 +8,10 @@ The history of one object is a word. Its letters:
                             second one; a letter that is missing is a no
     LIST( ... )             in between is the moment at which the collector lists; names of steps
                             are those of protocol.pml, and several may share a window: SCAN+DIFF_0(
-    planned, ...            what the mark decided, what the sweep did: see `FOUND`
+    LIST( ... ?)            the same, and perhaps it did not list
+    KILL                    the process was killed; a window that was open is not any more
+    planned, ...            what the mark decided, what the sweep did, whether the object is there
+                            or absent: see `FOUND`
 
 The model goes on by itself; each labelled step waits until the window of its name is open, and a
 window closes only after its step. So a word is refused if no order of the model's steps and of what
@@ -32,10 +35,10 @@ STEPS = (
     "INTENT", "REQUEST", "LANDS", "OUTCOME", "REPORT", "BELOW",
 )  # fmt: skip
 # Kinds of letters, by their numbers in replay.pml.
-_KINDS = {"BEGIN": 1, "OPEN": 2, "CLOSE": 3, "WORLD": 4, "FOUND": 5}
+_KINDS = {"BEGIN": 1, "OPEN": 2, "CLOSE": 3, "WORLD": 4, "FOUND": 5, "KILL": 6}
 # Ticks of the model: less than the minimum age, less than the cutoff, more.
 _AGES = {"young": 1, "recent": 2, "old": 3}
-FOUND = {"planned": 1, "unplanned": 2, "deleted": 3, "gone": 4, "kept": 5}
+FOUND = {"planned": 1, "unplanned": 2, "deleted": 3, "gone": 4, "kept": 5, "there": 6, "absent": 7}
 _WORLD = {"0": 1, "1": 2, "r": 4, "c": 8, "d": 16}
 # What people may do between two letters, in steps of the model, and of which kinds.
 _MOVES = 5
@@ -146,8 +149,10 @@ def _number(letter: str) -> int:
         kind, value = "BEGIN", _AGES[letter]
     elif letter in FOUND:
         kind, value = "FOUND", FOUND[letter]
-    elif letter == ")":
-        kind, value = "CLOSE", 0
+    elif letter in {")", "?)"}:
+        kind, value = "CLOSE", int(letter == "?)")
+    elif letter == "KILL":
+        kind, value = "KILL", 0
     elif letter.startswith("="):
         kind, value = "WORLD", sum(_WORLD[flag] for flag in letter[1:])
     elif letter.endswith("("):

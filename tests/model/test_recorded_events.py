@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from spark_core import lakegc_keys
 from tests.support.recorded_events import Event, Judged, References, Replayed, words_of
@@ -128,6 +129,58 @@ def test_what_a_branch_has_compacted_is_a_letter_and_read_with_refs():
     events[0] = _staged("a")
     ((word,), _) = _of(events)
     assert "BELOW" not in word
+
+
+def _requests(*, is_answered: bool = True) -> list[Event]:
+    journal = f"{lakegc_keys.ROOT}{lakegc_keys.JOURNAL}/run_id=r/"
+    there = [OBJECT]
+    return [
+        Event("store.put_if_absent", f"{journal}intent-0.parquet", there),
+        Event("store.delete", "", there, answered=is_answered),
+    ]
+
+
+def _told(events: list[Event], left: Sequence[str]) -> str:
+    judged = Judged({OBJECT: "old"}, {OBJECT}, None, left)
+    (word,) = words_of(events, judged).words
+    return " ".join(word)
+
+
+def test_what_a_killed_request_did_is_not_known():
+    *look, report = _look(Event("diff_branch", "a"))
+    events = [_staged(), *_mark(Event("diff_branch", "a")), *look, *_requests(is_answered=False)]
+    events.append(Event("kill"))
+    begun = _told(events, ())
+    assert begun.endswith("BEAT( ) INTENT( ) REQUEST+LANDS( KILL absent")
+    assert _told([*events, *look, report], ()).startswith(begun.removesuffix("absent"))
+    known = [replace(one, answered=True) for one in events]
+    assert _told(known, [OBJECT]).endswith("REQUEST+LANDS( ) KILL there")
+
+
+def test_a_sweep_that_is_killed_in_a_look_may_have_read_any_part_of_it():
+    look = _look(Event("diff_branch", "a"))[:4]
+    events = [_staged(), *_mark(Event("diff_branch", "a")), *look, Event("kill")]
+    end = "TAKEN( ) SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( KILL there"
+    assert _told(events, [OBJECT]).endswith(end)
+
+
+def test_a_sweep_that_goes_on_need_not_look_once_an_outcome_was_written_down():
+    *look, report = _look(Event("diff_branch", "a"))
+    key = f"{lakegc_keys.ROOT}{lakegc_keys.JOURNAL}/run_id=r/outcome-0.parquet"
+    outcome = Event("store.put_if_absent", key, [OBJECT], answered=False)
+    events = [_staged(), *_mark(Event("diff_branch", "a")), *look, *_requests(), outcome]
+    told = _told([*events, Event("kill"), *look, report], ())
+    assert "OUTCOME( KILL LEASE( ) TAKEN( ) SCAN( ?) DIFF_0+DIFF_1( ?) REFS( ?)" in told
+    assert told.endswith("BEAT( ?) REPORT( ) absent")
+
+
+def test_a_mark_that_is_killed_is_told_up_to_there():
+    events = [_staged("a"), *_mark(Event("diff_branch", "a"))]
+    judged = Judged({OBJECT: "old"}, None, None, [OBJECT])
+    ends = ["CUTOFF( ) KILL", "LIST( KILL", "SCAN+DIFF_0+DIFF_1( KILL", "REFS+BELOW( KILL"]
+    for length, end in zip((2, 3, 6, 11), ends, strict=True):
+        (word,) = words_of([*events[:length], Event("kill")], judged).words
+        assert " ".join(word).endswith(f"{end} there")
 
 
 def test_what_is_left_out_is_told_by_its_causes():

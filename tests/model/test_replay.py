@@ -12,6 +12,7 @@ MARK = "CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( )"
 LEASE = "LEASE( ) TAKEN( )"
 LOOK = "SCAN( ) DIFF_0( ) DIFF_1( ) REFS( )"
 DELETED = "INTENT( ) REQUEST+LANDS( ) OUTCOME( ) REPORT( ) deleted"
+UNDER_WAY = f"old = {MARK} planned {LEASE} {LOOK} BEAT( ) INTENT( )"
 ALLOWED = {
     "nothing refers to it": f"old = {MARK} planned {LEASE} {LOOK} BEAT( ) {DELETED}",
     "it is staged": f"old =0 {MARK} unplanned",
@@ -45,6 +46,19 @@ ALLOWED = {
         "old =0 CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) =0c DIFF_1( ) REFS+BELOW( ) =r VERDICT( ) "
         "unplanned"
     ),
+    "killed before it is known what the request did, which went through": (
+        f"{UNDER_WAY} REQUEST+LANDS( KILL {LEASE} {LOOK} BEAT( ) REPORT( ) deleted absent"
+    ),
+    "killed before it is known what the request did, which was not sent": (
+        f"{UNDER_WAY} REQUEST+LANDS( KILL {LEASE} {LOOK} BEAT( ) {DELETED} absent"
+    ),
+    "killed, and nobody goes on: the object is there": f"{UNDER_WAY} REQUEST+LANDS( KILL there",
+    "killed, and nobody goes on: the object is gone": f"{UNDER_WAY} REQUEST+LANDS( KILL absent",
+    "killed once the outcome is written down": (
+        f"{UNDER_WAY} REQUEST+LANDS( ) OUTCOME( KILL {LEASE} SCAN( ?) DIFF_0( ?) DIFF_1( ?) "
+        "REFS( ?) BEAT( ?) REPORT( ) deleted absent"
+    ),
+    "killed in a mark": "old =r CUTOFF( ) LIST( ) SCAN+DIFF_0+DIFF_1( KILL there",
 }
 REFUSED = {
     "deleted after a branch staged it": (
@@ -92,6 +106,16 @@ REFUSED = {
         f"old = {MARK} planned =0c {LEASE} SCAN( ) DIFF_0( ) DIFF_1( ) REFS+BELOW( ) BEAT( ) "
         f"{DELETED}"
     ),
+    "gone although it was killed before the request": f"{UNDER_WAY} KILL absent",
+    "there although the request was answered": f"{UNDER_WAY} REQUEST+LANDS( ) KILL there",
+    "gone on without a look after a kill": (f"{UNDER_WAY} KILL {LEASE} BEAT( ) {DELETED} absent"),
+    "gone on after a kill although a branch staged it since": (
+        f"{UNDER_WAY} KILL =1 {LEASE} {LOOK} BEAT( ) {DELETED} absent"
+    ),
+    "reported as kept although the request may have gone through": (
+        f"{UNDER_WAY} REQUEST+LANDS( KILL {LEASE} {LOOK} BEAT( ) REPORT( ) kept absent"
+    ),
+    "gone in a mark that was killed": "old = CUTOFF( ) LIST( ) SCAN( KILL absent",
     "a listing before the cutoff": (
         "old = LIST( ) CUTOFF( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( ) planned"
     ),
@@ -103,7 +127,7 @@ def _word(letters: str) -> replay.Word:
 
 
 # One of each guard that stands at the end of a run: what is staged, young, looked at and written
-# down, compacted; the other words repeat them elsewhere.
+# down, compacted, and of a kill; the other words repeat them elsewhere.
 FEW = (
     "it is staged before the look",
     "it is committed",
@@ -114,6 +138,8 @@ FEW = (
     "a listing before the cutoff",
     "it is compacted between the readings of two branches",
     "planned although a branch has compacted it",
+    "killed before it is known what the request did, which went through",
+    "gone although it was killed before the request",
 )
 
 

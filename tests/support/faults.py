@@ -109,6 +109,11 @@ class Faults:
         path = self.folder / "fired"
         return path.read_text() if path.exists() else None
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process was killed."""
+        return (self.folder / "dead").exists()
+
     def next(self, what: str, on: str, kinds: Sequence[str]) -> str | None:
         """Count a call, and return how it fails; None if it does not.
 

@@ -421,7 +421,7 @@ class HistoryMachine(HistoryActions):
         plan = set(marked.addresses(run))
         made = OlderMark(key, verdict.concluded_at, options, plan)
         self._require_plan(made, marked, alive, objects)
-        self._replay(made, objects)
+        self._replay(key, objects, plan)
         return made
 
     def _mark_and_conclude(self, key: datetime, options: Options) -> tuple[Run, Concluded]:
@@ -431,12 +431,19 @@ class HistoryMachine(HistoryActions):
 
     def _recorded_mark(self, run: Run, key: datetime, options: Options) -> Concluded:
         """Mark, and take note of all calls."""
-        if not self.is_replayed:
+        recorder = self._begin_to_record(key, options)
+        if recorder is None:
             return mark_and_conclude(run)
-        recorder = self.recorded[key] = Recorder()
-        recorder.changed(references(self.repository, key, options, self.held))
         with recorder.listening(self.sandbox, run) as watched:
             return mark_and_conclude(watched)
+
+    def _begin_to_record(self, key: datetime, options: Options) -> Recorder | None:
+        """Take note of what refers to objects when a mark begins; None if nobody wants it."""
+        if not self.is_replayed:
+            return None
+        recorder = self.recorded[key] = Recorder()
+        recorder.changed(references(self.repository, key, options, self.held))
+        return recorder
 
     def _recorded_sweep(self, made: OlderMark) -> dict[str, tuple[str, str | None]]:
         """Sweep, and take note of all calls if the mark's are known."""
@@ -449,31 +456,44 @@ class HistoryMachine(HistoryActions):
             return swept(watched)
 
     def _replay(
-        self, made: OlderMark, objects: Collection[str], outcomes: Mapping[str, str] | None = None
+        self,
+        key: datetime,
+        objects: Collection[str],
+        plan: Collection[str] | None,
+        outcomes: Mapping[str, str] | None = None,
+        left: Collection[str] | None = None,
     ) -> None:
-        """Have the model go through what a mark, or its sweep, made of each object."""
-        recorder = self.recorded.get(made.key)
+        """Have the model go through what a mark, or its sweep, made of each object; see `Judged`.
+
+        Args:
+            key: The run's.
+            objects: What was there before.
+            plan: What the mark let go.
+            outcomes: What the sweep reported.
+            left: What is there after a process was killed.
+        """
+        recorder = self.recorded.get(key)
         if recorder is None:
             self.tally.replayed.runs[self._why_not_replayed()] += 1
             return
-        outside = {address: self._outside_the_model(made, address) for address in objects}
+        outside = {address: self._outside_the_model(key, address) for address in objects}
         ages = {
-            address: age_of(self.repository.born(address), made.key, MIN_AGE, made.key - OLD_ENOUGH)
+            address: age_of(self.repository.born(address), key, MIN_AGE, key - OLD_ENOUGH)
             for address in objects
             if outside[address] is None
         }
-        judged = Judged(ages, made.plan, outcomes)
+        judged = Judged(ages, plan, outcomes, left)
         if self.repository.may_compact:
             judged = replace(judged, keeps="kept by a table that a branch may have compacted")
         told = words_of(recorder.events, judged)
         told.objects += Counter(why for why in outside.values() if why is not None)
         if outcomes is not None:
-            told.objects += Counter({LOST: len(made.plan - set(objects))})
+            told.objects += Counter({LOST: len(set(plan or ()) - set(objects))})
         self.tally.replayed += told
         replay.require_allowed(told.words)
 
-    def _outside_the_model(self, made: OlderMark, address: str) -> str | None:
-        """Say why the model has no word for what became of an object; None if it has."""
+    def _outside_the_model(self, key: datetime, address: str) -> str | None:
+        """Say why the model has no word for what a run made of an object; None if it has."""
         return OLDER if self.repository.is_older_than_itself(address) else None
 
     def _why_not_replayed(self) -> str:
@@ -517,7 +537,7 @@ class HistoryMachine(HistoryActions):
             may_stay=may_stay,
             every_twin_asked=made.options.twin_calls >= ENOUGH,
         )
-        self._replay(made, made.plan & set(before), outcomes)
+        self._replay(made.key, made.plan & set(before), made.plan, outcomes)
         self.recorded.pop(made.key, None)
         self._after_sweep(made, before, after)
         self.tally.deleted += len(before) - len(after)

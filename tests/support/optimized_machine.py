@@ -40,6 +40,7 @@ from tests.support.history_actions import NUMBER, action
 from tests.support.history_machine import OLD_ENOUGH, OPTIONS, TABLES, OlderMark, swept
 from tests.support.killing import Killed
 from tests.support.pipeline import Marked, mark_and_conclude
+from tests.support.recorded_events import Recorder, references
 from tests.support.search_oracle import Options
 from tests.support.telling_store import TellingStore
 
@@ -263,10 +264,11 @@ class OptimizedMachine(AsideMachine):
         """Begin a mark whose process dies at some call of the store."""
         key = self._next_run(options)
         self._look_for_signs(self._noted_before(key))
-        self._die(
-            self._open(key, self._by_time_or_all(options)), mark_and_conclude, at, after=after
-        )
-        self.tally.replayed.runs["a mark that is killed"] += 1
+        chosen, objects = self._by_time_or_all(options), self.repository.objects()
+        recorder = self._begin_to_record(key, chosen)
+        self._die(self._open(key, chosen), mark_and_conclude, at, after=after, recorder=recorder)
+        self._replay(key, objects, None, left=self.repository.objects())
+        self.recorded.pop(key, None)
         store = self._open(key, options).store
         if store.exists(tables.manifest_key(tables.RETAINED_COMMITS, RunKey.at(key))):
             self.noted[key] = self.repository.branches()
@@ -284,29 +286,50 @@ class OptimizedMachine(AsideMachine):
             return
         before, aside, self.aside = self.repository.objects(), self.aside, False
         must_stay, _ = self._keeps(made, before)
-        self._die(self._open_sweep(made), swept, at, after=after)
-        self.tally.replayed.runs["a sweep that is killed"] += 1
+        recorder = self.recorded.get(made.key)
+        if recorder is not None:
+            recorder.changed(references(self.repository, made.key, made.options, self.held))
+        self._die(self._open_sweep(made), swept, at, after=after, recorder=recorder)
+        report = None
         self.sandbox.clock.advance(WAITED)
         if again:
             # A process that died after its last call has left a report, which stands.
             with suppress(ClosedPartitionError):
-                swept(self._open_sweep(made))
+                report = self._recorded_sweep(made)
         else:
             self.died = True
         self.aside, there = aside, self.repository.objects()
         assert set(before) - set(there) <= made.plan - must_stay
         assert all(there[address] == before[address] for address in there)
+        outcomes = report and {address: outcome for address, (outcome, _) in report.items()}
+        self._replay(made.key, made.plan & set(before), made.plan, outcomes, there)
+        self.recorded.pop(made.key, None)
         self.tally.deleted += len(before) - len(there)
 
-    def _die(self, run: Run, act: Callable[[Run], object], at: int, *, after: bool) -> None:
+    def _die(
+        self,
+        run: Run,
+        act: Callable[[Run], object],
+        at: int,
+        *,
+        after: bool,
+        recorder: Recorder | None,
+    ) -> None:
         faults = Faults(self._scratch / "faults")
         faults.arm(at, AFTER if after else BEFORE)
         store = FaultyStore(run.store.namespace, run.store.options).failing(faults)
+        run = replace(run, store=store)
         try:
-            act(replace(run, store=store))
+            if recorder is None:
+                act(run)
+            else:
+                with recorder.listening(self.sandbox, run, is_over=lambda: faults.is_dead) as heard:
+                    act(heard)
         except (Exception, Killed):
             if faults.fired is None:
                 raise
+        if recorder is not None and faults.is_dead:
+            recorder.killed()
 
     @rule(options=OPTIONS, at=st.integers(1, len(TABLES)))
     @precondition(lambda self: self.runs + len(self.marks) + 1 < self.most_runs)

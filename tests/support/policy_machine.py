@@ -548,13 +548,13 @@ class PolicyMachine(HistoryMachine):
             for address, _ in self.repository.committed(names.heads[branch]).values()
         }
 
-    def _outside_the_model(self, made: OlderMark, address: str) -> str | None:
+    def _outside_the_model(self, key: datetime, address: str) -> str | None:
         """Leave out what a policy lets go while something refers to it: the model has no rule for
         that, and all that it says of other objects holds.
         """
-        if address in self.by_policy[made.key]:
+        if address in self.by_policy[key]:
             return "let go by a policy"
-        return super()._outside_the_model(made, address)
+        return super()._outside_the_model(key, address)
 
     def _goes(self, options: PolicyOptions) -> bool:
         return (

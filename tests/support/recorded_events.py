@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -38,6 +38,9 @@ _OF_REFS = {
 }
 # What a server that may compact has in tables that no commit names; and where it has tables.
 _TABLES, _BELOW, SERVERS = "store.children", "BELOW", "_lakefs"
+_KILL, _PUT = "kill", "store.put_if_absent"
+_DIFFS = ("DIFF_0", "DIFF_1")
+_LOOK = ("SCAN", *_DIFFS, "REFS", _BELOW)
 _JOURNAL = f"{lakegc_keys.ROOT}{lakegc_keys.JOURNAL}/"
 _OUTCOMES = {"deleted": "deleted", "already_gone": "gone", "kept": "kept"}
 
@@ -105,16 +108,19 @@ class Event:
     """A call of the collection, or a change by people.
 
     Attributes:
-        name: The server's endpoint, `store.` and the store's method, or `people`.
+        name: The server's endpoint, `store.` and the store's method, `people`, or `kill`.
         key: The key of the store, or the branch.
         addresses: Objects of a request, or of a part of the journal.
         now: What refers to objects after the change.
+        answered: Whether the store answered; of a killed process nobody knows what a call without
+            an answer did.
     """
 
     name: str
     key: str = ""
     addresses: Collection[str] = ()
     now: References | None = None
+    answered: bool = True
 
     def of(self, name: str, begin: str = "", end: str = "") -> bool:
         """Say whether this is a call of that name, with such a key."""
@@ -128,20 +134,34 @@ class Recorder:
     events: list[Event] = field(default_factory=list)
     _branch: str = ""
     _listens: bool = True
+    _is_over: Callable[[], bool] = lambda: False
 
     def served(self, name: str) -> None:
         """Note a call that the server is about to answer."""
+        if self._is_over():
+            return
         self.events.append(Event(name, self._branch if name == _DIFF else ""))
 
-    def stored(self, name: str, arguments: Sequence[Any]) -> None:
-        """Note a call that the store is about to answer."""
-        if not self._listens:
-            return
+    def stored(self, name: str, arguments: Sequence[Any]) -> Callable[[], None] | None:
+        """Note a call that the store is about to answer; returns what to call once it has."""
+        if not self._listens or self._is_over():
+            return None
         first = arguments[0]
         key, addresses = ("", first) if isinstance(first, list) else (first, ())
         if name == "put_if_absent" and key.startswith(_JOURNAL) and key.endswith(".parquet"):
             addresses = pq.read_table(io.BytesIO(arguments[1]))["address"].to_pylist()
-        self.events.append(Event(f"store.{name}", key, tuple(addresses)))
+        event = Event(f"store.{name}", key, tuple(addresses), answered=False)
+        self.events.append(event)
+
+        def answered() -> None:
+            (at,) = [at for at, one in enumerate(self.events) if one is event]
+            self.events[at] = replace(event, answered=True)
+
+        return answered
+
+    def killed(self) -> None:
+        """Note that the process was killed."""
+        self.events.append(Event(_KILL))
 
     def changed(self, now: References) -> None:
         """Note what people have done."""
@@ -160,25 +180,34 @@ class Recorder:
             yield
 
     @contextmanager
-    def listening(self, sandbox: Sandbox, run: Run) -> Iterator[Run]:
-        """Note the calls of a run beside which nobody does anything; yields the run to use."""
-        self._listens = True
+    def listening(
+        self, sandbox: Sandbox, run: Run, is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[Run]:
+        """Note the calls of a run beside which nobody does anything, until its process is killed;
+        yields the run to use.
+        """
+        self._listens, self._is_over = True, is_over
         sandbox.observe(self.served)
         try:
             with self.naming_branches():
                 yield replace(run, store=WatchedStore(run.store, lambda _: None, self.stored))
         finally:
             sandbox.observe(None)
-            self._listens = False
+            self._listens, self._is_over = False, lambda: False
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Steps of the model, which happened between two events, both included."""
+    """Steps of the model, which happened between two events, both included.
+
+    Attributes:
+        is_sure: Whether they happened at all.
+    """
 
     steps: str
     first: int
     last: int
+    is_sure: bool = True
 
 
 @dataclass
@@ -226,14 +255,16 @@ class Judged:
 
     Attributes:
         ages: Address -> `old`, `recent` or `young`, of each object that was there before.
-        plan: What the mark let go.
-        outcomes: What the sweep did; None if there was none.
+        plan: What the mark let go; None if it was killed.
+        outcomes: What the sweep did; None if there was none, or nobody reported it.
+        left: What is in the store after a mark or a sweep that was killed; None if none was.
         keeps: Why an old object may stay to which nothing refers.
     """
 
     ages: Mapping[str, str]
-    plan: Collection[str]
+    plan: Collection[str] | None
     outcomes: Mapping[str, str] | None
+    left: Collection[str] | None = None
     keeps: str = "kept by what the model leaves out"
 
 
@@ -261,21 +292,50 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
     if len(branches) > 2:
         raise OutsideTheModelError("staged on more than two branches")
     people = [(at, now.letter(address, branches)) for at, now in moments]
-    is_planned = address in judged.plan
-    windows = calls.of_mark(branches)
-    if age == "old" and not is_planned and {letter for _, letter in people} == {"="}:
-        raise OutsideTheModelError(judged.keeps)
-    found: list[tuple[int, str]] = [(windows[-1].last, "planned" if is_planned else "unplanned")]
-    if is_planned and judged.outcomes is not None:
-        outcome = judged.outcomes[address]
-        if outcome not in _OUTCOMES or not _is_asked_for(events, address, outcome):
-            raise OutsideTheModelError("gone without a request that was seen")
-        if outcome == "kept" and {letter for _, letter in people} == {"="}:
-            raise OutsideTheModelError(judged.keeps)
-        windows += calls.of_sweep(branches, address)
-        found.append((windows[-1].last, _OUTCOMES[outcome]))
+    is_garbage = age == "old" and {letter for _, letter in people} == {"="}
+    _require_told(events, judged, address, is_garbage=is_garbage)
+    kills = [at for at, one in enumerate(events) if one.name == _KILL]
+    found: list[tuple[int, str]] = []
+    if judged.plan is None:
+        windows = calls.of_killed_mark(branches, kills[0] if kills else len(events))
+    else:
+        is_planned = address in judged.plan
+        windows = calls.of_mark(branches)
+        found.append((windows[-1].last, "planned" if is_planned else "unplanned"))
+        if not is_planned:
+            kills = []
+        elif judged.outcomes is not None or judged.left is not None:
+            windows += calls.of_sweeps(branches, address, kills)
+    last = max([*kills, *(one.last for one in windows)])
+    if judged.outcomes is not None and address in judged.outcomes:
+        found.append((last, _OUTCOMES[judged.outcomes[address]]))
+    if judged.left is not None:
+        found.append((last, "there" if address in judged.left else "absent"))
     windows = [one for one in windows if one.steps != _BELOW or _is_compacted(people, one)]
-    return (age, *_letters(_apart(windows, people), people, found))
+    return (age, *_letters(_apart(windows, people), people, found, kills))
+
+
+def _require_told(
+    events: Sequence[Event], judged: Judged, address: str, *, is_garbage: bool
+) -> None:
+    """Refuse what became of an object if the model cannot tell why.
+
+    Raises:
+        OutsideTheModelError: If so.
+    """
+    if judged.plan is None:
+        return
+    if address not in judged.plan:
+        if is_garbage:
+            raise OutsideTheModelError(judged.keeps)
+        return
+    if judged.outcomes is None:
+        return
+    outcome = judged.outcomes[address]
+    if outcome not in _OUTCOMES or not _is_asked_for(events, address, outcome):
+        raise OutsideTheModelError("gone without a request that was seen")
+    if outcome == "kept" and is_garbage:
+        raise OutsideTheModelError(judged.keeps)
 
 
 def _is_compacted(people: Sequence[tuple[int, str]], window: _Window) -> bool:
@@ -297,7 +357,12 @@ def _apart(windows: Sequence[_Window], people: Sequence[tuple[int, str]]) -> lis
     for one in sorted(windows, key=lambda window: (window.first, window.last)):
         if apart and one.first <= apart[-1].last:
             last = apart.pop()
-            both = _Window(f"{last.steps}+{one.steps}", last.first, max(last.last, one.last))
+            both = _Window(
+                f"{last.steps}+{one.steps}",
+                last.first,
+                max(last.last, one.last),
+                last.is_sure and one.is_sure,
+            )
             if _changes(people, both.first, both.last):
                 raise OutsideTheModelError("readings that overlap while people do something")
             apart.append(both)
@@ -316,22 +381,49 @@ def _letters(
     windows: Sequence[_Window],
     people: Sequence[tuple[int, str]],
     found: Sequence[tuple[int, str]],
+    kills: Sequence[int],
 ) -> Iterator[str]:
     """Yield the letters in the order of their events; what people did changes nothing if it stays.
 
-    At one event a window opens first, and closes before what was found there.
+    At one event a window opens first, and closes before what was found there; a kill closes it,
+    too.
     """
     placed = [(one.first, 1, f"{one.steps}(") for one in windows]
-    placed += [(one.last, 2, ")") for one in windows]
+    placed += [
+        (one.last, 2, ")" if one.is_sure else "?)") for one in windows if one.last not in kills
+    ]
+    placed += [(at, 2, "KILL") for at in kills]
     placed += [(at, 3, letter) for at, letter in found]
+    end, last = max(at for at, *_ in placed), ""
     placed += [(at, 0, letter) for at, letter in people]
-    end, last = max(at for at, _, letter in placed if letter == ")"), ""
     for at, _, letter in sorted(placed):
         if at > end or letter == last:
             continue
         if letter.startswith("="):
             last = letter
         yield letter
+
+
+def _step_of(one: Event, *, asked: bool) -> str:
+    if one.name == "store.delete":
+        return "REQUEST+LANDS"
+    if _kind_of(one) == "outcome" and not asked:
+        # Written down without a request.
+        return ""
+    return {"intent": "INTENT", "outcome": "OUTCOME"}[_kind_of(one)]
+
+
+def _kind_of(one: Event) -> str:
+    """Return whether a part of the journal is an intent or an outcome."""
+    return one.key.rpartition("/")[2].partition("-")[0]
+
+
+def _table(kind: str) -> str:
+    return f"{lakegc_keys.ROOT}{kind}/"
+
+
+class _MissingError(AssertionError):
+    """A call that a mark or a sweep makes was not seen."""
 
 
 class _Calls:
@@ -362,46 +454,96 @@ class _Calls:
             _Window("VERDICT", concluded, concluded),
         ]
 
-    def of_sweep(self, branches: Sequence[str], address: str) -> list[_Window]:
-        """Return the steps of a sweep that concern an object."""
-        read = self._first(0, "store.list", lakegc_keys.LEASE)
-        taken = self._first(read, "store.put_if_absent", lakegc_keys.LEASE)
-        look = self._first(taken, _SCAN)
-        beat = self._first(look, "store.put_if_absent", lakegc_keys.LEASE)
-        holds = self._first(look, "store.list", lakegc_keys.HOLDS)
-        if any(one.name == _SCAN for one in self._events[beat:]):
-            raise OutsideTheModelError("a sweep that looked more than once")
-        report = self._first(
-            beat,
-            "store.put_if_absent",
-            f"{lakegc_keys.ROOT}{lakegc_keys.REPORTS}/",
-            "manifest.json",
-        )
-        asked = [
-            _Window(steps, at, at)
-            for at, one in enumerate(self._events)
-            if address in one.addresses and (steps := self._step_of(one, address))
+    def of_killed_mark(self, branches: Sequence[str], end: int) -> list[_Window]:
+        """Return the steps of a mark that was killed: what was under way then may have happened."""
+        try:
+            return self.of_mark(branches)
+        except _MissingError:
+            pass
+        start = min(at for at, one in enumerate(self._events) if one.now is None)
+        if start == end:
+            return []
+        windows = [_Window("CUTOFF", start, start)]
+        steps = [
+            (("LIST",), lakegc_keys.SLICES),
+            (("SCAN", *_DIFFS), lakegc_keys.UNCOMMITTED),
+            (("REFS", _BELOW), lakegc_keys.COMMITS),
         ]
-        return [
-            _Window("LEASE", read, read),
-            _Window("TAKEN", taken, taken),
-            *self._staged(look, holds - 1, branches),
-            *self._refs(holds, beat),
-            _Window("BEAT", beat, beat),
-            *asked,
-            _Window("REPORT", report, report),
-        ]
+        begin = start + 1
+        for names, kind in steps:
+            made = self._find(begin, end, "store.put_if_absent", _table(kind), "/_manifest.json")
+            if made is None or not self._events[made].answered:
+                return [*windows, _Window("+".join(names), begin, end)] if begin < end else windows
+            if kind == lakegc_keys.SLICES:
+                windows.append(_Window("LIST", begin, made))
+            elif kind == lakegc_keys.UNCOMMITTED:
+                windows += self._staged(begin, made, branches)
+            else:
+                windows += self._refs(begin, made)
+            begin = made + 1
+        return [*windows, _Window("VERDICT", begin, end)] if begin < end else windows
 
-    def _step_of(self, one: Event, address: str) -> str:
-        if one.name == "store.delete":
-            return "REQUEST+LANDS"
-        kind = one.key.rpartition("/")[2].partition("-")[0]
-        if kind == "outcome" and not any(
-            other.name == "store.delete" and address in other.addresses for other in self._events
-        ):
-            # Written down without a request.
-            return ""
-        return {"intent": "INTENT", "outcome": "OUTCOME"}[kind]
+    def of_sweeps(
+        self, branches: Sequence[str], address: str, kills: Sequence[int]
+    ) -> list[_Window]:
+        """Return the steps of a sweep that concern an object, before and after each kill."""
+        found: list[_Window] = []
+        begin = self._find(0, len(self._events), "store.put_if_absent", "", "_verdict.json") or 0
+        for end in [*kills, len(self._events)]:
+            found += self._of_sweep(branches, address, begin, end)
+            begin = end + 1
+        return found
+
+    def _of_sweep(
+        self, branches: Sequence[str], address: str, begin: int, end: int
+    ) -> list[_Window]:
+        """Return the steps of one process; what was under way when it was killed may have happened.
+
+        A process that goes on need not look again if the outcome of the object was written down.
+        """
+        is_killed = end < len(self._events)
+        read = self._find(begin, end, "store.list", lakegc_keys.LEASE)
+        if read is None:
+            return []
+        windows = [_Window("LEASE", read, read)]
+        puts = [at for at in range(read, end) if self._events[at].of(_PUT, lakegc_keys.LEASE)]
+        if not puts:
+            return windows
+        look = self._find(puts[0], end, _SCAN)
+        if look is None:
+            return [*windows, _Window("TAKEN", puts[0], end)] if is_killed else windows
+        # Who takes over his own lease ends the log of it first.
+        windows.append(_Window("TAKEN", puts[0], max(at for at in puts if at < look)))
+        beat = next((at for at in puts if at > look), None)
+        if beat is None or not self._events[beat].answered:
+            return [*windows, _Window("+".join([*_LOOK, "BEAT"]), look, end)]
+        holds = self._first(look, "store.list", lakegc_keys.HOLDS)
+        if any(one.name == _SCAN for one in self._events[beat:end]):
+            raise OutsideTheModelError("a sweep that looked more than once")
+        is_sure = not any(
+            one.name == _PUT and address in one.addresses and _kind_of(one) == "outcome"
+            for one in self._events[:begin]
+        )
+        looked = [*self._staged(look, holds - 1, branches), *self._refs(holds, beat)]
+        looked.append(_Window("BEAT", beat, beat))
+        windows += [replace(one, is_sure=is_sure) for one in looked]
+        asked = any(
+            one.name == "store.delete" and address in one.addresses
+            for one in self._events[begin:end]
+        )
+        for at in range(begin, end):
+            one = self._events[at]
+            if address in one.addresses and (steps := _step_of(one, asked=asked)):
+                windows.append(_Window(steps, at, at if one.answered else end))
+        report = self._find(
+            beat, end, _PUT, f"{lakegc_keys.ROOT}{lakegc_keys.REPORTS}/", "manifest.json"
+        )
+        if report is not None:
+            is_answered = self._events[report].answered
+            windows.append(_Window("REPORT", report, report if is_answered else end))
+        elif not is_killed:
+            raise AssertionError("no report of a sweep that came to its end")
+        return windows
 
     def _refs(self, begin: int, end: int) -> list[_Window]:
         """Return when refs were read, and what branches have compacted.
@@ -453,16 +595,18 @@ class _Calls:
         return last
 
     def _manifest(self, kind: str) -> int:
-        return self._first(
-            0, "store.put_if_absent", f"{lakegc_keys.ROOT}{kind}/", "/_manifest.json"
-        )
+        return self._first(0, _PUT, _table(kind), "/_manifest.json")
 
     def _first(
         self, begin: int, name: str, start: str = "", end: str = "", default: int | None = None
     ) -> int:
-        found = (
-            at for at in range(begin, len(self._events)) if self._events[at].of(name, start, end)
-        )
-        at = next(found, default)
-        assert at is not None, f"no {name} of {start}...{end}"
+        at = self._find(begin, len(self._events), name, start, end)
+        at = default if at is None else at
+        if at is None:
+            raise _MissingError(f"no {name} of {start}...{end}")
         return at
+
+    def _find(self, begin: int, stop: int, name: str, start: str = "", end: str = "") -> int | None:
+        """Return the first call of that name between two others, with such a key."""
+        found = (at for at in range(begin, stop) if self._events[at].of(name, start, end))
+        return next(found, None)

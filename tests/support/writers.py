@@ -29,14 +29,15 @@ class WatchedStore:
     Args:
         store: The store.
         told: Gets the name of each call that is a moment.
-        heard: Gets the method and the arguments after that.
+        heard: Gets the method and the arguments after that; what it returns is called once there
+            was an answer.
     """
 
     def __init__(
         self,
         store: Any,
         told: Callable[[str], None],
-        heard: Callable[[str, Sequence[Any]], None] = lambda *_: None,
+        heard: Callable[[str, Sequence[Any]], Callable[[], None] | None] = lambda *_: None,
     ) -> None:
         self._store, self._told, self._heard = store, told, heard
 
@@ -48,8 +49,11 @@ class WatchedStore:
         def call(*arguments: Any, **named: Any) -> Any:
             if name in _STORE_CALLS:
                 self._told(f"store.{name}")
-            self._heard(name, arguments)
-            return found(*arguments, **named)
+            answered = self._heard(name, arguments)
+            answer = found(*arguments, **named)
+            if answered is not None:
+                answered()
+            return answer
 
         return call
 
