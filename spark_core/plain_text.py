@@ -70,14 +70,11 @@ class Price:
     Attributes:
         per_gb_month: What a GB (1,000,000,000 bytes) costs in a month.
         currency: The word behind each amount; empty if nobody gave one.
-        in_quarantine: What a GB in quarantine costs in a month, where that is another store or
-            class; None: as elsewhere.
         by_class: What a GB costs in a month by storage class, where that is another price.
     """
 
     per_gb_month: float
     currency: str = ""
-    in_quarantine: float | None = None
     by_class: Mapping[str, float] = field(default_factory=dict)
 
     def over(self, classes: Mapping[str, int], size_bytes: int) -> Price:
@@ -98,12 +95,6 @@ class Price:
             for name, each in self.by_class.items()
         )
         return replace(self, per_gb_month=self.per_gb_month - less / size_bytes, by_class={})
-
-    @property
-    def of_quarantine(self) -> Price:
-        """The price of what lies in quarantine."""
-        each = self.per_gb_month if self.in_quarantine is None else self.in_quarantine
-        return Price(each, self.currency)
 
     def amount(self, size_bytes: int) -> float:
         """Return what bytes cost in a month."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from lakegc_dagster.stored_runs.overview import Past
     from spark_core.report.status import KindStatus, RepositoryStatus
 
+# How long the gateway may take for a request.
+_PUSH_SECONDS = 10
+
 _MONEY = (
     "What bytes cost in a month: all listed ones, those that sweeps reclaimed, in all and in 30 "
     "days, those that wait for a sweep, and those in quarantine."
@@ -174,7 +177,7 @@ def push(settings: Settings, text: str) -> None:
         pair = f"{settings.metrics.push_user}:{password}".encode()
         headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
     url = f"{gateway.rstrip('/')}/metrics/job/{quote(settings.metrics.job, safe='')}"
-    pool = urllib3.PoolManager(timeout=settings.metrics.push_timeout_seconds, retries=2)
+    pool = urllib3.PoolManager(timeout=_PUSH_SECONDS, retries=2)
     try:
         answer = pool.request("PUT", url, body=text.encode(), headers=headers)
     except urllib3.exceptions.HTTPError as problem:

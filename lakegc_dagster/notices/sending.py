@@ -21,6 +21,8 @@ from spark_core.settings.metrics_and_notify import fill_template
 
 # What SNS takes as a subject.
 _SUBJECT = 100
+# How long one request may take.
+_REQUEST_SECONDS = 10
 
 
 def tell(settings: Settings, message: Message) -> list[str]:
@@ -142,7 +144,7 @@ def _post(settings: Settings, setting: str, body: str) -> None:
     url = settings.secret(named) or ""
     if not url.startswith(("http://", "https://")):
         raise SettingsError(f"the variable that {named} names holds no URL", "Set it to one.")
-    pool = urllib3.PoolManager(timeout=settings.notify.timeout_seconds, retries=2)
+    pool = urllib3.PoolManager(timeout=_REQUEST_SECONDS, retries=2)
     try:
         answer = pool.request(
             "POST",
@@ -182,10 +184,10 @@ def _mail(settings: Settings, message: Message) -> None:
     try:
         server = (
             smtplib.SMTP_SSL(
-                notify.smtp_host, notify.smtp_port, timeout=notify.timeout_seconds, context=context
+                notify.smtp_host, notify.smtp_port, timeout=_REQUEST_SECONDS, context=context
             )
             if notify.smtp_tls == "tls"
-            else smtplib.SMTP(notify.smtp_host, notify.smtp_port, timeout=notify.timeout_seconds)
+            else smtplib.SMTP(notify.smtp_host, notify.smtp_port, timeout=_REQUEST_SECONDS)
         )
         with server:
             if notify.smtp_tls == "starttls":

@@ -33,6 +33,9 @@ COMMAND_LINE = "command line"
 # Mostly enough to find the last good mark, and few enough for the time that a sensor has.
 _NEWEST = 30
 
+# How often the sensor looks for what is overdue or waiting.
+_CHECKED_SECONDS = 3600
+
 
 def build_notify_sensors(
     settings: Settings | None, names: Names = OWN
@@ -177,7 +180,7 @@ def _error(kind: object, text: str) -> LakegcError:
 def _overdue_and_waiting(settings: Settings, names: Names) -> dg.SensorDefinition:
     @dg.sensor(
         name=names.named("tell_of_overdue_and_waiting_repositories"),
-        minimum_interval_seconds=round(settings.notify.check_minutes * 60),
+        minimum_interval_seconds=_CHECKED_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Tells everybody in [notify] of repositories whose last good mark is too "
         "long ago (once a day), and of objects that wait for a confirmation (once for a run).",

@@ -47,10 +47,9 @@ def examine(examination: Examination) -> Iterator[Finding]:
         >>> [found.name for found in examine(examination) if found.passed is False]
         []
     """
-    by_inventory = examination.options.listing == "inventory"
     for question in (
         *QUESTIONS,
-        *(INVENTORY_QUESTIONS if by_inventory else ()),
+        *(INVENTORY_QUESTIONS if examination.options.inventory else ()),
         *(SPARK_QUESTIONS if examination.wants_spark else ()),
     ):
         yield ask(question, examination)

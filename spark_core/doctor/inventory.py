@@ -31,7 +31,7 @@ _USUAL_AGE = timedelta(days=1)
 
 
 def _manifest(examination: Examination) -> ProbeAnswer:
-    namespace, where = examination.namespace, examination.options.inventory
+    namespace, where = examination.namespace, examination.options.inventory or ""
     options = examination.storage().store_options
     examination.inventory = inventory, _ = ask_manifest(namespace, where, options)
     size = sum(file.size_bytes for file in inventory.files)

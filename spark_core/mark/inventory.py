@@ -133,7 +133,7 @@ def require_named_once(run: Run, slices: StoredTable) -> None:
         address, rows = named
         raise IncompleteReadError(
             f"{inventory.manifest} names {address} {rows} times, which no listing does",
-            'Wait for the next inventory, or set listing = "store", and mark under a new run key.',
+            "Wait for the next inventory, or take inventory out, and mark under a new run key.",
         )
 
 
@@ -177,7 +177,7 @@ def find(run: Run, began: datetime) -> FitInventory:
         began: When the run began to read.
 
     Raises:
-        SettingsError: If the options name no inventory, or the namespace is in no S3 bucket.
+        SettingsError: If the namespace is in no S3 bucket.
         NotFoundError: If there is none.
         CorruptTableError: If its manifest is damaged, or its files lack a column.
         RepositoryStateError: If it is of another bucket.
@@ -185,7 +185,7 @@ def find(run: Run, began: datetime) -> FitInventory:
     """
     namespace, skew = run.namespace, run.options.accepted_skew
     store_options = run.environment.storage_of(run.repository).store_options
-    inventory, store = ask_manifest(namespace, run.options.inventory, store_options)
+    inventory, store = ask_manifest(namespace, run.options.inventory or "", store_options)
     inventory.require_columns()
     require_of_bucket(inventory, namespace)
     require_past(inventory, began, skew)
@@ -205,7 +205,7 @@ def find(run: Run, began: datetime) -> FitInventory:
 
 
 def ask_manifest(
-    namespace: Namespace, where: str | None, store_options: StoreOptions
+    namespace: Namespace, where: str, store_options: StoreOptions
 ) -> tuple[Inventory, ObjectStore]:
     """Find the manifest that the options of a repository name.
 
@@ -218,21 +218,15 @@ def ask_manifest(
         The inventory, and the store that its files' keys are relative to.
 
     Raises:
-        SettingsError: If the options name no inventory, or the namespace is in no S3 bucket.
+        SettingsError: If the namespace is in no S3 bucket.
         NotFoundError: If there is none.
         CorruptTableError: If its manifest is damaged.
     """
     if namespace.kind not in ("s3", "local"):
         raise SettingsError(
-            f'listing = "inventory" reads inventories of S3, and {namespace.root} lies in a store '
+            f"inventory reads inventories of S3, and {namespace.root} lies in a store "
             f"of the kind {namespace.kind}, whose inventories have other manifests",
-            'Set listing = "store" for this repository.',
-        )
-    if not where:
-        raise SettingsError(
-            'listing = "inventory" needs the place of the inventory',
-            "Set inventory to its manifest.json, to the folder that has the dated folders, or to "
-            "the ARN of S3's table bucket.",
+            'Set inventory = "" for this repository.',
         )
     if is_table(where):
         require("iceberg", "Inventory tables of S3 Metadata")

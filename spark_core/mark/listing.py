@@ -49,7 +49,7 @@ def namespace_slices(run: Run) -> Draft:
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
     chosen = choose(run)
-    if run.options.listing == "inventory":
+    if run.options.inventory:
         return _of_inventory(run, began, answers, chosen)
     there, direct = run.store.children(DATA)
     chosen, taken = _from_index(run, chosen, there)

@@ -93,7 +93,7 @@ def _money_per_month(
         "reclaimed_lately": _cost_of_reclaimed(lately, price),
         "reclaimed_before": _cost_of_reclaimed(before, price),
         "waiting": max(_cost_of_waiting(kind, runs, price) for kind in found.kinds),
-        "in_quarantine": price.of_quarantine.amount(found.in_quarantine[1]),
+        "in_quarantine": price.amount(found.in_quarantine[1]),
     }
 
 

@@ -31,11 +31,10 @@ class RunOptions:
         allow_unsafe_min_age: Accept less than that; only for repositories that the list
             `throwaway_repositories` names.
         flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
-        listing: Where a mark reads which objects there are: from the `store` itself, or from an S3
-            `inventory`, where listing the bucket is what a run costs.
-        inventory: Place of the inventory: its `manifest.json`, or the folder of the dated folders,
-            of which the newest counts; `s3://BUCKET/...`, or the absolute path of a copy. Or the
-            ARN of S3's table bucket, for the live inventory table of S3 Metadata.
+        inventory: Place of an S3 Inventory that marks read instead of listing the store, where that
+            is what a run costs: its `manifest.json`, or the folder of the dated folders, of which
+            the newest counts; `s3://BUCKET/...`, or the absolute path of a copy. Or the ARN of S3's
+            table bucket, for the live inventory table of S3 Metadata.
         tags_protect: Every tag keeps the commit it names.
         keep_last: How many commits of each branch stay whatever their age and the rules: its head,
             and back from there along what the branch itself showed. It can only keep more, and
@@ -106,8 +105,6 @@ class RunOptions:
             of its own.
         price_by_class: The same of storage classes with another price, by the store's names, such
             as `{STANDARD_IA = 0.0125}`.
-        quarantine_price_per_gb_month: The same of what lies in quarantine, where its bytes have
-            another price; left out, as elsewhere.
         currency: The word behind each amount, such as `EUR`.
         optimized: Keep an index of what never changes, and take from it what it has; the first
             mark, and each `full_every`-th, reads everything.
@@ -136,7 +133,6 @@ class RunOptions:
         bool, Option(decides=True, lifts=("a `min_age_hours` below the grace period",))
     ] = False
     flat: Annotated[bool, Option(decides=True)] = False
-    listing: Literal["store", "inventory"] = "store"
     inventory: str | None = None
     tags_protect: Annotated[bool, Option(decides=True)] = True
     keep_last: Annotated[int, Option(ge=0, le=1_000_000, decides=True)] = 0
@@ -206,7 +202,6 @@ class RunOptions:
     lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
     price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
     price_by_class: dict[str, float] | None = None
-    quarantine_price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
     currency: str | None = None
     optimized: bool = True
     full_every: Annotated[int, Option(ge=1, le=1000)] = 7
@@ -220,7 +215,6 @@ class RunOptions:
         return Price(
             self.price_per_gb_month,
             self.currency or "",
-            self.quarantine_price_per_gb_month,
             self.price_by_class or {},
         )
 

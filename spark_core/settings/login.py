@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 from spark_core.errors import SettingsError
 from spark_core.settings.server_and_storage import ServerSettings
 
+KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
+SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
+KEY_PAIR = (KEY_VARIABLE, SECRET_VARIABLE)
+# How long a log-in as an AWS identity is to last; it is renewed before it ends.
+_AWS_LOGIN = timedelta(hours=1)
+
 if TYPE_CHECKING:
     from spark_core.lakefs.tokens import TokenSource
 
@@ -32,7 +38,7 @@ def login(
     """
     from spark_core.lakefs.credentials_file import read_credentials_file
 
-    keys = _keys(server, env)
+    keys = _keys(env)
     if keys is not None:
         return keys
     if server.credentials_file is not None:
@@ -40,21 +46,20 @@ def login(
     token = _token(server, env, path_of)
     if token is None:
         raise SettingsError(
-            f"no keys for {server.endpoint}: {server.access_key_id_env} and "
-            f"{server.secret_access_key_env} are not set, and [server] names no "
-            "credentials_file and no other way to log in",
+            f"no keys for {server.endpoint}: {' and '.join(KEY_PAIR)} are not set, and "
+            "[server] names no credentials_file and no other way to log in",
             'Set both variables, or write credentials_file = "~/.lakectl.yaml".',
         )
     return {"token": token}
 
 
-def _keys(server: ServerSettings, env: Mapping[str, str]) -> dict[str, Any] | None:
+def _keys(env: Mapping[str, str]) -> dict[str, Any] | None:
     found = {
-        "access_key_id": env.get(server.access_key_id_env, ""),
-        "secret_access_key": env.get(server.secret_access_key_env, ""),
+        "access_key_id": env.get(KEY_VARIABLE, ""),
+        "secret_access_key": env.get(SECRET_VARIABLE, ""),
     }
     if any(found.values()) and not all(found.values()):
-        there, absent = server.access_key_id_env, server.secret_access_key_env
+        there, absent = KEY_PAIR
         if not found["access_key_id"]:
             there, absent = absent, there
         raise SettingsError(f"{there} is set and {absent} is not", "Set both, or neither.")
@@ -82,7 +87,7 @@ def _token(
         return TokenOfCommand(tuple(server.token_command))
     if not server.aws_iam:
         return None
-    life = timedelta(minutes=server.aws_iam_login_minutes)
+    life = _AWS_LOGIN
     if server.aws_iam_headers:
         return TokenOfAwsRole(tuple(server.aws_iam_headers.items()), life)
     return TokenOfAwsRole.at(server.endpoint, life=life)

@@ -63,7 +63,6 @@ class MetricsSettings(Section):
         push_gateway: URL of a Prometheus push gateway that gets them at the same times.
         push_user: User name for the gateway.
         push_password_env: Name of the environment variable with the user's password.
-        push_timeout_seconds: For one request.
         job: Name of the job under which the gateway keeps the metrics.
     """
 
@@ -71,7 +70,6 @@ class MetricsSettings(Section):
     push_gateway: str | None = None
     push_user: str = "lakegc"
     push_password_env: str | None = None
-    push_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     job: str = Field(default="lakegc", min_length=1)
 
     _gateway = field_validator("push_gateway")(plain_url)
@@ -102,10 +100,8 @@ class NotifySettings(Section):
         smtp_tls: `starttls`, `tls` from the first byte, or `none` for a server on this machine.
         smtp_user: User name there; left out, nobody logs in.
         smtp_password_env: Name of the environment variable with the user's password.
-        timeout_seconds: For one request.
         page_url: Where people find the page of `lakegc status --html FILE`; messages lead there,
             else to the repository on the server.
-        check_minutes: How often Dagster's sensor looks for what is overdue or waiting.
     """
 
     events: list[Event] = Field(
@@ -125,9 +121,7 @@ class NotifySettings(Section):
     smtp_tls: Literal["starttls", "tls", "none"] = "starttls"
     smtp_user: str | None = None
     smtp_password_env: str | None = None
-    timeout_seconds: float = Field(default=10, gt=0, le=3600)
     page_url: str | None = None
-    check_minutes: float = Field(default=60, ge=1, le=7 * 24 * 60)
 
     @property
     def is_on(self) -> bool:

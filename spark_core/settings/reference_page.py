@@ -48,7 +48,7 @@ _MORE = {
     "compacted": "residual-limits.md#what-the-server-compacted",
     "executor_credentials": "clusters.md#how-the-executors-get-what-they-need",
     "hidden_entries": "residual-limits.md#entries-that-hide-and-time",
-    "listing": "tasks/inventory.md",
+    "inventory": "tasks/inventory.md",
     "quarantine": "object-stores.md#quarantine",
     "reread_minutes": "residual-limits.md#how-old-a-second-look-is",
     "strangers": "how-it-works.md#why-an-object-that-looks-dead-is-kept",

@@ -10,8 +10,6 @@ from spark_core.settings.sections import Section, plain_url
 
 # The ways to log in that the table may name; one of them at most.
 LOGINS = ("credentials_file", "token_env", "token_file", "token_command", "aws_iam")
-_KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
-_SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 
 
 class ServerSettings(Section):
@@ -19,8 +17,6 @@ class ServerSettings(Section):
 
     Attributes:
         endpoint: URL of the server, with or without `/api/v1`.
-        access_key_id_env: Name of the environment variable with the key id.
-        secret_access_key_env: Name of the environment variable with its secret.
         credentials_file: `~/.lakectl.yaml`, or another YAML, JSON, TOML or INI file with one
             `access_key_id` and one `secret_access_key`.
         token_env: Name of an environment variable with a bearer token.
@@ -29,7 +25,6 @@ class ServerSettings(Section):
             (if it is a JWT that says so), and when the server refuses it.
         aws_iam: Log in as the AWS identity of this machine, as a rule a role (lakeFS Enterprise and
             Cloud).
-        aws_iam_login_minutes: How long such a log-in is to last; it is renewed before it ends.
         aws_iam_headers: What the identity's question is signed with; left out,
             `X-LakeFS-Server-ID` and the server's host.
         ca_certificate: File with certificates to trust instead of the system's.
@@ -43,14 +38,11 @@ class ServerSettings(Section):
     """
 
     endpoint: str
-    access_key_id_env: str = _KEY_VARIABLE
-    secret_access_key_env: str = _SECRET_VARIABLE
     credentials_file: str | None = None
     token_env: str | None = None
     token_file: str | None = None
     token_command: list[str] = Field(default_factory=list)
     aws_iam: bool = False
-    aws_iam_login_minutes: float = Field(default=60, ge=1, le=7 * 1440)
     aws_iam_headers: dict[str, str] = Field(default_factory=dict)
     ca_certificate: str | None = None
     client_certificate: str | None = None
@@ -105,7 +97,6 @@ class StorageSettings(Section):
             here: `auto` all but machine identities, `always` those too (as temporary keys), `never`
             nothing.
         allow_http: Whether an endpoint without TLS is accepted.
-        connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one request.
         max_retries: How often a request that failed for a passing reason is sent again.
     """
@@ -125,7 +116,6 @@ class StorageSettings(Section):
     gcs_service_account_file: str | None = None
     executor_credentials: Literal["auto", "always", "never"] = "auto"
     allow_http: bool = False
-    connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     max_retries: int = Field(default=8, ge=0, le=100)
 

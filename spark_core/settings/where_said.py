@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from spark_core.settings import Settings, find_file
 from spark_core.settings.file import SettingsSource, is_secret, read_file
+from spark_core.settings.login import KEY_PAIR
 
 DEFAULT = "default"
 _HIDDEN = "(hidden)"
@@ -60,11 +61,15 @@ def variables_of_log_in(settings: Settings, env: Mapping[str, str]) -> Iterator[
         settings: The settings.
         env: Environment.
     """
-    for table, section in settings:
-        for name, variable in section if isinstance(section, BaseModel) else ():
-            if name.endswith("_env") and variable:
-                value = f"set {_HIDDEN}" if env.get(variable) else "not set"
-                yield Said("environment", variable, value, f"named by [{table}] {name}")
+    named = [
+        (variable, f"named by [{table}] {name}")
+        for table, section in settings
+        for name, variable in (section if isinstance(section, BaseModel) else ())
+        if name.endswith("_env") and variable
+    ]
+    for variable, why in (*((name, "the key pair") for name in KEY_PAIR), *named):
+        value = f"set {_HIDDEN}" if env.get(variable) else "not set"
+        yield Said("environment", variable, value, why)
 
 
 def _is_table(value: Any) -> bool:

@@ -16,7 +16,6 @@ from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
     RepositoryStateError,
-    SettingsError,
     UnsafePlanError,
 )
 from spark_core.explain.why import explain
@@ -87,7 +86,7 @@ class Lake:
         return open_sandbox_run(self.sandbox, "repo", spark, at, **options)
 
     def by_inventory(self, spark, at=NOW, **options):
-        where = {"inventory": str(self.place / self.delivery.folder), "listing": "inventory"}
+        where = {"inventory": str(self.place / self.delivery.folder)}
         return self.run(spark, at, **{**where, **options})
 
 
@@ -270,8 +269,6 @@ def test_an_inventory_of_another_bucket_refuses(lake, spark):
 
 
 def test_a_mark_by_inventory_needs_one(lake, spark):
-    with pytest.raises(SettingsError, match="needs the place of the inventory"):
-        namespace_slices(lake.by_inventory(spark, inventory=None))
     with pytest.raises(NotFoundError, match="there is no inventory at"):
         namespace_slices(lake.by_inventory(spark))
 
@@ -334,9 +331,8 @@ def test_an_inventory_in_another_bucket_lists_what_s3_lists(tmp_path, spark):
             )
             found = {}
             for number, listing in enumerate(("store", "inventory")):
-                options = RunOptions(
-                    listing=listing, inventory=f"s3://{inventories}/{delivery.folder}", **SMALL
-                )
+                where = f"s3://{inventories}/{delivery.folder}" if number else None
+                options = RunOptions(inventory=where, **SMALL)
                 key = RunKey.at(recorded.now - timedelta(minutes=number))
                 run = open_run(environment, NAME, key, options)
                 if listing == "inventory":

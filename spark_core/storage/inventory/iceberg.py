@@ -141,7 +141,7 @@ def _newest(table: Table, namespace: Namespace, root: str) -> Inventory:
         raise NotFoundError(
             f"{table.metadata_location} has no rows below {namespace.root}",
             "S3 may still be filling it: its status must be Active (aws s3api "
-            'get-bucket-metadata-configuration). Until then set listing = "store".',
+            "get-bucket-metadata-configuration). Until then take inventory out.",
         )
     files = [
         InventoryFile(key, task.file.file_size_in_bytes, "") for key, task in sorted(tasks.items())

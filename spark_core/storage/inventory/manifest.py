@@ -21,7 +21,7 @@ from spark_core.storage.contract import ObjectStore
 
 OF_AN_INVENTORY = (
     "Compare it with what S3 delivered; wait for the next inventory, or list the store "
-    '(listing = "store").'
+    "(take inventory out)."
 )
 
 KEY, SIZE, MODIFIED, TAG = "key", "size", "lastmodifieddate", "etag"

@@ -78,7 +78,6 @@ def test_every_repository_of_the_settings_is_looked_at_and_each_failure_has_a_ne
 
 def test_an_inventory_that_marks_would_read_is_looked_at(place, tmp_path):
     read = {
-        "LAKEGC__REPOSITORIES__REPO__LISTING": "inventory",
         "LAKEGC__REPOSITORIES__REPO__INVENTORY": str(tmp_path),
     }
     answer = place.doctor("repo", **read)

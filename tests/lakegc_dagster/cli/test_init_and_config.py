@@ -104,7 +104,7 @@ def test_config_says_the_line_or_variable_of_each_setting_and_shows_no_secret(ho
         'remote = "sc://host:15002/; (hidden)"   # LAKEGC__SPARK__REMOTE',
         "min_age_hours = 48.0   # lakegc.toml, line 5",
         "other = as [defaults]   # lakegc.toml, line 6",
-        "LAKEGC_SECRET_ACCESS_KEY: set (hidden)   # named by [server] secret_access_key_env",
+        "LAKEGC_SECRET_ACCESS_KEY: set (hidden)   # the key pair",
     ):
         assert line in shown.stdout.splitlines()
     assert "read_threads" not in shown.stdout

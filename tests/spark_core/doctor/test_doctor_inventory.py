@@ -51,7 +51,7 @@ class Place:
         file.write_bytes(data)
 
     def examined(self, where: str | None = None, **options: Any) -> dict[str, Finding]:
-        chosen = {"listing": "inventory", "inventory": where or self.where, **options}
+        chosen = {"inventory": where or self.where, **options}
         examination = Examination(
             "repo",
             self.lakefs.options,
@@ -114,7 +114,7 @@ def test_an_inventory_in_order_passes_every_question(place: Place, format_: Any)
 
 
 def test_where_the_store_is_listed_nobody_asks_about_an_inventory(place: Place) -> None:
-    assert place.examined(listing="store") == {}
+    assert place.examined(inventory=None) == {}
 
 
 def test_without_an_inventory_the_rest_is_not_looked_at(place: Place) -> None:
@@ -125,12 +125,6 @@ def test_without_an_inventory_the_rest_is_not_looked_at(place: Place) -> None:
     assert {found[name].found for name in NAMES[1:]} == {
         "not looked at: there is no inventory to look at"
     }
-
-
-def test_an_option_that_names_no_place_is_found(place: Place) -> None:
-    found = place.examined(inventory=None)
-    assert failed(found) == ["manifest"]
-    assert "needs the place of the inventory" in found["manifest"].found
 
 
 @pytest.mark.parametrize(("hours", "is_told"), [(23.9, False), (24.1, True)])
@@ -250,7 +244,7 @@ def test_an_inventory_in_a_bucket_whose_files_may_not_be_read_is_told(
             "repo",
             lambda: pytest.fail("the server was asked"),
             Storage(moto.options(), None),
-            RunOptions(listing="inventory", inventory=where),
+            RunOptions(inventory=where),
             clock=FakeClock(NOW),
         )
         namespace = Namespace.parse(f"s3://{lakes}/repo")

@@ -155,7 +155,7 @@ def test_each_kind_waits_for_itself_until_a_mark_of_the_collection_names_it_anew
 
 
 def test_money_is_by_the_classes_of_each_run():
-    price = Price(2e9, "EUR", in_quarantine=5e9, by_class={"COLD": 1e9})
+    price = Price(2e9, "EUR", by_class={"COLD": 1e9})
     waiting = of_kind(
         "all",
         DAY,

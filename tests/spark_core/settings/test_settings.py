@@ -171,7 +171,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "min_age_hours": 1,
         "allow_unsafe_min_age": True,
         "flat": True,
-        "listing": "inventory",
         "inventory": "s3://inventories/bucket/all/",
         "tags_protect": False,
         "keep_last": 3,
@@ -208,7 +207,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "lease_ttl_seconds": 30,
         "price_per_gb_month": 0.5,
         "price_by_class": {"STANDARD_IA": 0.125},
-        "quarantine_price_per_gb_month": 0.25,
         "currency": "EUR",
         "optimized": False,
         "full_every": 2,
@@ -339,14 +337,11 @@ def test_keys_are_read_from_a_file_that_the_settings_name(write, tmp_path, text)
     assert (options.access_key_id, options.secret_access_key) == ("AKIA1", "s3cr3t/+=")
 
 
-def test_keys_of_the_environment_beat_those_of_a_file_and_may_have_other_names(write, tmp_path):
+def test_keys_of_the_environment_beat_those_of_a_file(write, tmp_path):
     (tmp_path / "keys").write_text('access_key_id = "file"\nsecret_access_key = "file"')
     settings = load_settings(
-        write(
-            f'{SERVER}credentials_file = "keys"\naccess_key_id_env = "MY_KEY"\n'
-            'secret_access_key_env = "MY_SECRET"'
-        ),
-        env={"MY_KEY": "mine", "MY_SECRET": "hidden"},
+        write(f'{SERVER}credentials_file = "keys"'),
+        env={"LAKEGC_ACCESS_KEY_ID": "mine", "LAKEGC_SECRET_ACCESS_KEY": "hidden"},
     )
     assert settings.server_options().access_key_id == "mine"
 
