@@ -145,7 +145,6 @@ def require_near(
     reading: ClockReading | None,
     whose: str,
     *,
-    at_most: timedelta = MAX_CLOCK_SKEW,
     why: str = AGES_UNKNOWN,
 ) -> None:
     """Refuse a clock that differs so much from this machine's that ages cannot be known.
@@ -153,23 +152,19 @@ def require_near(
     Args:
         reading: A reading of the other clock; None, if there is none, is not refused.
         whose: The owner of the other clock, for the message.
-        at_most: The limit, if it is narrower than `MAX_CLOCK_SKEW`.
         why: What would go wrong, for the message.
 
     Raises:
-        UnsafePlanError: If the clocks differ by more than the limit.
+        UnsafePlanError: If the clocks differ by more than `MAX_CLOCK_SKEW`.
     """
-    limit = min(at_most, MAX_CLOCK_SKEW)
-    if reading is not None and reading.further_than(limit):
+    if reading is not None and reading.further_than(MAX_CLOCK_SKEW):
         raise UnsafePlanError(
-            f"the clock of {whose} {reading}, at most {limit} is accepted: {why}",
+            f"the clock of {whose} {reading}, at most {MAX_CLOCK_SKEW} is accepted: {why}",
             "Set the clocks of both (NTP), and run again.",
         )
 
 
-def require_not_set_back(
-    ahead: timedelta, *, at_most: timedelta = MAX_CLOCK_SKEW, why: str = AGES_UNKNOWN
-) -> None:
+def require_not_set_back(ahead: timedelta, *, why: str = AGES_UNKNOWN) -> None:
     """Refuse if this machine's clock was set back too far since the run began.
 
     A machine may start with its clock hours ahead and be set right a moment later.
@@ -178,17 +173,15 @@ def require_not_set_back(
 
     Args:
         ahead: How far the run's clock is ahead of what the machine shows.
-        at_most: The limit, if it is narrower than `MAX_CLOCK_SKEW`.
         why: What would go wrong, for the message.
 
     Raises:
-        UnsafePlanError: If the run's clock is ahead by more than the limit.
+        UnsafePlanError: If the run's clock is ahead by more than `MAX_CLOCK_SKEW`.
     """
-    limit = min(at_most, MAX_CLOCK_SKEW)
-    if ahead > limit:
+    if ahead > MAX_CLOCK_SKEW:
         raise UnsafePlanError(
             f"the clock of this machine was set back by {_whole(ahead)} since this process began, "
-            f"at most {limit} is accepted: {why}",
+            f"at most {MAX_CLOCK_SKEW} is accepted: {why}",
             "See that the clock is right (NTP), and start again.",
         )
 
@@ -197,8 +190,6 @@ def require_begun(
     instant: datetime,
     now: datetime,
     readings: Mapping[str, ClockReading | None],
-    *,
-    at_most: timedelta = MAX_CLOCK_SKEW,
 ) -> None:
     """Refuse if the instant of a run lies in the future, by this machine's clock or another one.
 
@@ -206,20 +197,18 @@ def require_begun(
         instant: The instant that the run stands for.
         now: The time of this machine's clock, with which the readings were compared.
         readings: Readings of other clocks by owner; None, if there is none, is skipped.
-        at_most: The limit, if it is narrower than `MAX_CLOCK_SKEW`.
 
     Raises:
-        UnsafePlanError: If the instant lies further ahead than the limit.
+        UnsafePlanError: If the instant lies further ahead than `MAX_CLOCK_SKEW`.
     """
-    limit = min(at_most, MAX_CLOCK_SKEW)
     skews = {whose: reading.skew for whose, reading in readings.items() if reading is not None}
     for whose, skew in {"this machine": timedelta(0), **skews}.items():
         ahead = instant - (now + skew)
-        if ahead > limit:
+        if ahead > MAX_CLOCK_SKEW:
             raise UnsafePlanError(
                 f"the run stands for {instant.isoformat()}, which is {_whole(ahead)} ahead of the "
-                f"clock of {whose}, at most {limit} is accepted: a clock was ahead when the run "
-                "was begun, and an upload under way could look old",
+                f"clock of {whose}, at most {MAX_CLOCK_SKEW} is accepted: a clock was ahead when "
+                "the run was begun, and an upload under way could look old",
                 "See that the clocks are right (NTP), and start again under a new run key.",
             )
 

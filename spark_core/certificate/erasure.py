@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from spark_core.certificate.under_prefix import UnderPrefix
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.model import RetentionRules
 from spark_core.plain_text import counted
 from spark_core.references.policies.document import REMOVE, UNCOMMITTED, Period, Policy, Rule
@@ -210,7 +211,7 @@ def _ends(under: UnderPrefix, branches: Sequence[str], options: RunOptions) -> d
         under.read_at if once.commit is None else once.commit.creation_date
         for once in under.objects.values()
     ]
-    return max(*ends, max(written) + options.min_age + options.accepted_skew)
+    return max(*ends, max(written) + options.min_age + MAX_CLOCK_SKEW)
 
 
 def _quoted(text: str) -> str:

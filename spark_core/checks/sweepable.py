@@ -11,6 +11,7 @@ from datetime import datetime
 from spark_core import checks as guards
 from spark_core.checks.confirming import confirmed_checks
 from spark_core.checks.verdict import MARK_AGAIN, load, load_mark, not_passed
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import VerdictError
 from spark_core.plain_text import span_text
 from spark_core.records import tables
@@ -105,11 +106,11 @@ def require_recent(run: Run, verdict: Verdict) -> None:
             MARK_AGAIN,
         )
     ahead = verdict.concluded_at - run.now()
-    if ahead > run.options.max_clock_skew:
+    if ahead > MAX_CLOCK_SKEW:
         raise VerdictError(
             f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, "
             f"which is {span_text(ahead)} ahead of this machine's clock (at most "
-            f"{span_text(run.options.max_clock_skew)} is accepted): the age of the mark is "
+            f"{span_text(MAX_CLOCK_SKEW)} is accepted): the age of the mark is "
             "unknown",
             "Set the clocks of the machines that mark and sweep, then mark again under a new run "
             "key.",

@@ -13,6 +13,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import ProbeAnswer, Question
 from spark_core.errors import CorruptTableError, NotFoundError
@@ -54,7 +55,7 @@ def _bucket(examination: Examination) -> ProbeAnswer:
 def _age(examination: Examination) -> ProbeAnswer:
     inventory, _ = examination.inventory
     now = examination.clock.now()
-    require_past(inventory, now, examination.options.accepted_skew)
+    require_past(inventory, now, MAX_CLOCK_SKEW)
     age = max(now - inventory.created_at, timedelta(0))
     shown = f"made at {inventory.created_at.isoformat()}, {span_text(age)} ago"
     figures = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from spark_core import lakegc_keys
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import ProbeAnswer, Question, found_by
@@ -125,15 +126,14 @@ def _deletes(examination: Examination) -> ProbeAnswer:
 
 def _clock(examination: Examination) -> ProbeAnswer:
     store, *_ = examination.store, examination.listing, examination.right_place
-    limit = examination.options.accepted_skew
-    reading = ask_store_clock(store, at_most=limit)
+    reading = ask_store_clock(store)
     if reading is None:
         return ProbeAnswer(
             "the store took so long to answer that its clock cannot be read", None, "Ask again."
         )
     figures = {
         "skew_seconds": reading.skew.total_seconds(),
-        "limit_seconds": limit.total_seconds(),
+        "limit_seconds": MAX_CLOCK_SKEW.total_seconds(),
     }
     return ProbeAnswer(f"its clock {reading}", figures=figures)
 

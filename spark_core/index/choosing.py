@@ -13,6 +13,7 @@ from functools import cached_property
 
 from spark_core import __version__, lakegc_keys
 from spark_core.addresses.xids import xid_seconds
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, LakegcError
 from spark_core.index.last_mark import AUDIT, as_stored, last_passed, saved_by, still_blocked
 from spark_core.index.saved import Saved
@@ -122,7 +123,7 @@ def closed_before(run: Run, began: datetime) -> int:
     """
     options = run.options
     longest = max(options.min_age, _LINKED_WITHIN, options.longest_upload)
-    return int((began - longest - ROTATION - options.accepted_skew).timestamp())
+    return int((began - longest - ROTATION - MAX_CLOCK_SKEW).timestamp())
 
 
 def saves(run: Run) -> bool:
@@ -247,7 +248,7 @@ def _require_files(store: ObjectStore, saved: Saved) -> None:
 
 def _restored_since(run: Run, saved: Saved) -> str:
     """Say that objects came back that the index counts as gone, in slices that it takes."""
-    since = saved.started - run.options.accepted_skew
+    since = saved.started - MAX_CLOCK_SKEW
     later = [at for at in run.restores if at >= since]
     if not later:
         return ""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.index.choosing import MARK_CLEAN
 from spark_core.index.saved import Saved
@@ -150,7 +151,7 @@ def _listing_began(run: Run, key: RunKey) -> datetime:
     if where not in run.documents:
         run.documents[where] = reading.load_table(run.store, tables.NAMESPACE_SLICES, key)
     found: StoredTable = run.documents[where]
-    return found.manifest.reading_began - run.options.accepted_skew
+    return found.manifest.reading_began - MAX_CLOCK_SKEW
 
 
 def _outcomes(

@@ -151,7 +151,7 @@ def hold_lease(run: Run, work: Work = "sweep", *, on_this_machine: bool = False)
 
     Raises:
         UnsafePlanError: If the store does not honour create-if-absent, and nobody said that the run
-            is alone; or if this machine's clock is further than `max_clock_skew` from the store's.
+            is alone; or if this machine's clock is further than `MAX_CLOCK_SKEW` from the store's.
         LeaseHeldError: As `acquire` does.
     """
     require_conditional_put(run)

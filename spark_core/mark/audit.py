@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, are_among, hashed, sorted_once
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
 from spark_core.index.deletions import deleted_by
@@ -72,7 +73,7 @@ def _swept_since(run: Run, keys: Sequence[RunKey], clean: Manifest) -> Iterator[
     A sweep that was killed has no report, or not the last word in it.
     """
     oldest = RunKey.parse(clean.run).instant - run.options.max_mark_age
-    since = clean.reading_began - run.options.accepted_skew
+    since = clean.reading_began - MAX_CLOCK_SKEW
     for key in keys:
         if key.instant < oldest:
             break

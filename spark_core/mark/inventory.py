@@ -22,6 +22,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, sorted_once
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import Namespace
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
     IncompleteReadError,
     RepositoryStateError,
@@ -183,7 +184,7 @@ def find(run: Run, began: datetime) -> FitInventory:
         RepositoryStateError: If it is of another bucket.
         UnsafePlanError: If its date lies in the future.
     """
-    namespace, skew = run.namespace, run.options.accepted_skew
+    namespace, skew = run.namespace, MAX_CLOCK_SKEW
     store_options = run.environment.storage_of(run.repository).store_options
     inventory, store = ask_manifest(namespace, run.options.inventory or "", store_options)
     inventory.require_columns()

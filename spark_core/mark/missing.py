@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
@@ -176,6 +177,6 @@ def _numbers(batches: Batches) -> Any:
 
 def written_since(run: Run, slices: StoredTable, instant: datetime, missing: AnySource) -> pa.Table:
     """List the slices of missing addresses (address) that may have got their object since then."""
-    since = instant - run.options.longest_upload - run.options.max_clock_skew
+    since = instant - run.options.longest_upload - MAX_CLOCK_SKEW
     objects = slices.source(ADDRESSES.names)
     return sizes_of_later(run, named_since(since, missing), objects)

@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from spark_core import holds, retention
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
 from spark_core.lakefs import PreparedCommits, RefsDump, read_retained
@@ -170,7 +171,7 @@ def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: 
         previous,
         metaranges_written_at(run, tables_prefix(run)),
         read_at=read_at,
-        skew=run.options.max_clock_skew,
+        skew=MAX_CLOCK_SKEW,
         is_walked=found.read_by == WALK,
         is_dump_earlier=found.read_by == EARLIER_DUMP,
     )

@@ -22,6 +22,7 @@ from functools import partial
 import pyarrow as pa
 
 from spark_core import graveler
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import CorruptTableError, IncompleteReadError
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
@@ -71,7 +72,7 @@ def compacted_metaranges(
         CorruptTableError: If a file there is no table of the server.
         IncompleteReadError: If the listing lacks a metarange that a retained commit names.
     """
-    clocks = _CLOCKS * run.options.accepted_skew
+    clocks = _CLOCKS * MAX_CLOCK_SKEW
     tables_there = list(servers_tables(run.store, prefix))
     _require_whole(run, prefix, set(retained) - {""} - {id_ for id_, *_ in tables_there})
     least = None if since is None else since - clocks

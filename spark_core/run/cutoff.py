@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.model import RunKey
 from spark_core.run.options_and_defaults import RunOptions
 
@@ -44,4 +45,4 @@ def before(key: RunKey, age: timedelta) -> datetime:
 
 def _clock_allowance(options: RunOptions) -> timedelta:
     is_unsafe = options.allow_unsafe_min_age and options.min_age < _USUAL_GRACE
-    return timedelta(0) if is_unsafe else options.accepted_skew
+    return timedelta(0) if is_unsafe else MAX_CLOCK_SKEW

@@ -49,7 +49,7 @@ def open_run(
     """
     clock = environment.clock
     if isinstance(clock, SystemClock):
-        require_not_set_back(clock.ahead, at_most=options.max_clock_skew)
+        require_not_set_back(clock.ahead)
     require_past(key, clock.now())
     repository = environment.server.repository(repository_id)
     storage = environment.storage_of(repository)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.plain_text import Price
 from spark_core.run.option import Option
 
@@ -78,8 +77,6 @@ class RunOptions:
             than this share than at the last run that passed ...
         max_expired_rise: ... or when this much more of the objects would go than then (0.25 means
             25 points of a hundred).
-        max_clock_skew: Refuse when the clock of server or store is further than this from this
-            machine's; it cannot be raised.
         max_mark_age: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks
             together; left out, as fast as the store takes it.
@@ -177,10 +174,6 @@ class RunOptions:
     max_expired_rise: Annotated[float, Option(ge=0, le=1, lifts=("nothing_changed_suddenly",))] = (
         0.25
     )
-    max_clock_skew: Annotated[
-        timedelta,
-        Option(unit="seconds", ge=5, le=MAX_CLOCK_SKEW.total_seconds(), lifts=("clocks_agree",)),
-    ] = MAX_CLOCK_SKEW
     max_mark_age: Annotated[
         timedelta, Option(unit="days", gt=0, le=_LONGEST_DAYS, lifts=("mark_is_recent",))
     ] = timedelta(days=7)
@@ -240,11 +233,6 @@ class RunOptions:
             for name, value in asked.items()
         }
         return replace(self, **{name: value for name, value in decided.items() if name in known})
-
-    @property
-    def accepted_skew(self) -> timedelta:
-        """How far two clocks may differ without a refusal."""
-        return min(self.max_clock_skew, MAX_CLOCK_SKEW)
 
 
 def _declared() -> tuple[Option, ...]:

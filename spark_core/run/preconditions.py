@@ -254,10 +254,10 @@ def ask_table_prefix(server: LakeFSServer, repository: Repository) -> str:
     return prefix
 
 
-def ask_store_clock(store: ObjectStore, *, at_most: timedelta) -> ClockReading | None:
+def ask_store_clock(store: ObjectStore) -> ClockReading | None:
     """Read the clock of a store; see `read_clock` and `require_near`."""
     reading = read_clock(store)
-    require_near(reading, store_clock(store), at_most=at_most)
+    require_near(reading, store_clock(store))
     return reading
 
 

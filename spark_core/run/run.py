@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import Namespace
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import ChainError
 from spark_core.model import Repository, RunKey
 from spark_core.records import storing, tables
@@ -109,7 +110,7 @@ class Run:
         return Limits(
             cutoff=self.cutoff,
             uploads_cutoff=min(self.cutoff, uploads_cutoff_of(options, self.key)),
-            created=self.repository.creation_date - options.accepted_skew,
+            created=self.repository.creation_date - MAX_CLOCK_SKEW,
             flat=options.flat,
             strangers=options.strangers,
             inherited=options.inherited,

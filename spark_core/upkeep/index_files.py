@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from spark_core import lakegc_keys
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import LakegcError
 from spark_core.index import saved
 from spark_core.model import RunKey
@@ -47,7 +48,7 @@ def unneeded(
         staying: The runs whose tables stay.
         done: Notes why nothing may go: what a run names cannot be read.
     """
-    since = run.now() - _AGE - run.options.accepted_skew
+    since = run.now() - _AGE - MAX_CLOCK_SKEW
     old = [key for key, at in index.modified.items() if at < since]
     has_saved = (
         key for key in sorted(files, reverse=True) if lakegc_keys.saved_key(key) in files[key].sizes

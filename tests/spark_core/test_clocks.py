@@ -51,52 +51,39 @@ def test_the_time_that_the_question_took_is_not_taken_for_skew():
 
 
 @pytest.mark.parametrize(
-    ("off", "at_most", "refused"),
+    ("off", "refused"),
     [
-        (60, timedelta(seconds=60), None),
-        (
-            61,
-            timedelta(seconds=60),
-            "the clock of the store is 0:01:01 ahead of .*, at most 0:01:00 is accepted",
-        ),
-        (301, MAX_CLOCK_SKEW, "at most 0:05:00 is accepted"),
-        # No setting makes more of five minutes.
-        (301, timedelta(days=1), "at most 0:05:00 is accepted"),
+        (300, None),
+        (301, "the clock of the store is 0:05:01 ahead of .*, at most 0:05:00 is accepted"),
     ],
 )
-def test_the_limit_can_be_narrower_and_never_wider(off, at_most, refused):
+def test_a_clock_that_differs_by_more_than_the_limit_is_refused(off, refused):
     other = reading(NOON + timedelta(seconds=off))
     if refused is None:
-        require_near(other, "the store", at_most=at_most)
+        require_near(other, "the store")
         return
     with pytest.raises(UnsafePlanError, match=refused):
-        require_near(other, "the store", at_most=at_most)
+        require_near(other, "the store")
 
 
 @pytest.mark.parametrize(
-    ("ahead", "at_most", "refused"),
+    ("ahead", "refused"),
     [
-        (timedelta(0), MAX_CLOCK_SKEW, None),
-        (MAX_CLOCK_SKEW, MAX_CLOCK_SKEW, None),
+        (timedelta(0), None),
+        (MAX_CLOCK_SKEW, None),
         (
             MAX_CLOCK_SKEW + SECOND,
-            MAX_CLOCK_SKEW,
-            "set back by 0:05:01 .*, at most 0:05:00 is accepted: .* look old",
+            "set back by 0:05:01 .*, at most 0:05:00 is accepted: .* look old.* start again",
         ),
-        (
-            timedelta(hours=30),
-            timedelta(days=9),
-            "set back by 1 day, 6:00:00 .*, at most 0:05:00 is accepted",
-        ),
-        (61 * SECOND, 60 * SECOND, "at most 0:01:00 is accepted.*is right .* start again"),
+        (timedelta(hours=30), "set back by 1 day, 6:00:00 .*, at most 0:05:00 is accepted"),
     ],
 )
-def test_a_clock_that_was_set_back_by_more_than_the_limit_is_refused(ahead, at_most, refused):
+def test_a_clock_that_was_set_back_by_more_than_the_limit_is_refused(ahead, refused):
     if refused is None:
-        require_not_set_back(ahead, at_most=at_most)
+        require_not_set_back(ahead)
         return
     with pytest.raises(UnsafePlanError, match=refused):
-        require_not_set_back(ahead, at_most=at_most)
+        require_not_set_back(ahead)
 
 
 @pytest.mark.parametrize(
@@ -126,11 +113,6 @@ def test_a_run_must_have_begun_by_each_clock(begun, store, refused):
         return
     with pytest.raises(UnsafePlanError, match=refused):
         require_begun(NOON + begun, NOON, readings)
-
-
-def test_a_run_must_have_begun_within_the_limit_of_the_settings():
-    with pytest.raises(UnsafePlanError, match="at most 0:00:10 is accepted"):
-        require_begun(NOON + 11 * SECOND, NOON, {}, at_most=10 * SECOND)
 
 
 def test_an_answer_that_took_minutes_or_no_time_at_all_says_nothing():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.references.policies.document import REMOVE, UNCOMMITTED, Policy
 from spark_core.run import Run
 
@@ -74,7 +75,7 @@ def old_enough(run: Run, period: timedelta) -> datetime:
     What clocks may be wrong by is taken off, and the second by which the server cuts a date.
     """
     options = run.options
-    return run.key.instant - options.clock_margin - options.accepted_skew - period - _CUT
+    return run.key.instant - options.clock_margin - MAX_CLOCK_SKEW - period - _CUT
 
 
 def is_old(date: datetime, at_most: datetime) -> bool:

@@ -99,7 +99,7 @@ def remove(run: Run, *, who: str, dry_run: bool = False) -> Removal:
     resets = confirmed.may_reset(run, version)
     orders = _orders(run, version.policy_digest, changes=not dry_run, resets=resets)
     branches = run.server.branches(run.repository.id)
-    require_near(run.server.clock_reading, SERVER_CLOCK, at_most=run.options.max_clock_skew)
+    require_near(run.server.clock_reading, SERVER_CLOCK)
     planned = _planned(run, rules, branches)
     if dry_run:
         return Removal(version, _carried_out(orders, rules, planned), {})

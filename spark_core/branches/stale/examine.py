@@ -15,7 +15,7 @@ from spark_core.branches.stale import decide, hooks
 from spark_core.branches.stale.decide import Dates, Staged, Step, Terms
 from spark_core.branches.stale.hooks import HookFile
 from spark_core.branches.stale.staged_digest import digest_of, staged_on
-from spark_core.clocks import SystemClock, require_near, require_not_set_back
+from spark_core.clocks import MAX_CLOCK_SKEW, SystemClock, require_near, require_not_set_back
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile
 from spark_core.lakefs.side_by_side import side_by_side
@@ -109,7 +109,7 @@ class _Reading:
             )
         _require_clock(run)
         self.visible = reads.visible(name)
-        margin: timedelta = run.options.clock_margin + run.options.accepted_skew
+        margin: timedelta = run.options.clock_margin + MAX_CLOCK_SKEW
         self.terms = Terms(
             self.lifecycle,
             run.repository.default_branch,
@@ -224,10 +224,10 @@ class _Reading:
 
 def _require_clock(run: Run) -> None:
     """Refuse if this machine's time is wrong: on one that is ahead, every branch looks stale."""
-    limit, clock = run.options.max_clock_skew, run.environment.clock
-    require_near(run.server.clock_reading, SERVER_CLOCK, at_most=limit)
+    clock = run.environment.clock
+    require_near(run.server.clock_reading, SERVER_CLOCK)
     if isinstance(clock, SystemClock):
-        require_not_set_back(clock.ahead, at_most=limit)
+        require_not_set_back(clock.ahead)
 
 
 class _HookReader:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from spark_core import schemas
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import IncompleteReadError
 from spark_core.records.reading import StoredTable
 from spark_core.references import rows_aside
@@ -159,7 +160,7 @@ def _judge_of(
 
 def instant_of(run: Run) -> int:
     """Return a run's instant in microseconds since 1970, less what clocks may be wrong by."""
-    margin = run.options.clock_margin + run.options.accepted_skew
+    margin = run.options.clock_margin + MAX_CLOCK_SKEW
     return micros(run.key.instant) - margin // timedelta(microseconds=1)
 
 

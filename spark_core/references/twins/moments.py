@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.references.heads import Heads
 from spark_core.run import Run
 
@@ -29,5 +30,5 @@ def moment_of(run: Run, since: Heads, branch: str, grace: timedelta) -> int:
     if options.allow_unsafe_min_age and options.min_age < grace:
         before = max(options.min_age, timedelta(0))
     else:
-        before = max(options.min_age, grace, options.longest_upload) + options.max_clock_skew
+        before = max(options.min_age, grace, options.longest_upload) + MAX_CLOCK_SKEW
     return (made.replace(microsecond=0) - _EPOCH - before) // timedelta(microseconds=1)

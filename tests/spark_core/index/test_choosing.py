@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spark_core import __version__, lakegc_keys
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import ChainError
 from spark_core.index import choosing
 from spark_core.index.choosing import AUDIT, Clean, Index, choose, is_before, slice_seconds
@@ -53,10 +54,10 @@ def why(place: HidingPlace, **options: Any) -> str:
 
 
 def test_the_last_mark_that_passed_is_taken_from(place: HidingPlace) -> None:
-    run, saved = indexed(place)
+    _, saved = indexed(place)
     found = chosen(place)
     assert found == Index(saved, saved.closed_before)
-    before = saved.started - timedelta(days=7, hours=1) - run.options.accepted_skew
+    before = saved.started - timedelta(days=7, hours=1) - MAX_CLOCK_SKEW
     assert saved.closed_before == int(before.timestamp())
 
 

@@ -409,7 +409,6 @@ def test_a_candidate_of_the_second_of_the_head_is_asked_about_and_an_older_one_i
             {"min_age": timedelta(hours=24), "longest_upload": timedelta(0)},
             DAY + timedelta(minutes=5),
         ),
-        ({"min_age": timedelta(hours=24), "max_clock_skew": timedelta(0)}, 7 * DAY),
         # A throw-away repository: less its age alone.
         ({"min_age": timedelta(seconds=1), "allow_unsafe_min_age": True}, timedelta(seconds=1)),
     ],

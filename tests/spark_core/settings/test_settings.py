@@ -193,7 +193,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "share_from_objects": 1,
         "max_sudden_drop": 0.1,
         "max_expired_rise": 0.1,
-        "max_clock_skew_seconds": 10,
         "max_mark_age_days": 1,
         "max_deletes_per_second": 0.5,
         "reread_minutes": 1,

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from spark_core import lakegc_keys
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.index.saved import Saved
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
@@ -170,7 +171,7 @@ def test_an_index_that_nothing_names_any_more_goes(run):
 def test_what_was_written_of_the_index_within_a_day_stays(run, tmp_path, seconds, stays):
     mark(run, 0)
     key = _of_index(run, "entries").key
-    since = run.now() - timedelta(days=1) - run.options.accepted_skew
+    since = run.now() - timedelta(days=1) - MAX_CLOCK_SKEW
     moment = since.timestamp() + seconds
     os.utime(tmp_path / "repo" / key, (moment, moment))
     prune(run)
