@@ -183,6 +183,18 @@ def test_a_mark_that_is_killed_is_told_up_to_there():
         assert " ".join(word).endswith(f"{end} there")
 
 
+def test_a_run_that_refuses_to_go_on_is_told_up_to_there_and_nothing_is_gone():
+    mark = [_staged(), *_mark(Event("diff_branch", "a"))]
+    look = _look(Event("diff_branch", "a"))[:4]
+    for events, plan, end in (
+        (mark[:6], None, "LIST( ) SCAN+DIFF_0+DIFF_1( there"),
+        (mark[:-1], None, "REFS( ) there"),
+        ([*mark, *look], [OBJECT], "TAKEN( ) SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( there"),
+    ):
+        (word,) = words_of(events, Judged({OBJECT: "old"}, plan, None, [OBJECT])).words
+        assert " ".join(word).endswith(end)
+
+
 def test_what_is_left_out_is_told_by_its_causes():
     told = Replayed({("old", "=")}, Counter({"older": 2, "lost": 1}))
     told += Replayed({("old", "="), ("young", "=")}, Counter({"lost": 1}), Counter({"killed": 3}))

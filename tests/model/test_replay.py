@@ -58,6 +58,9 @@ ALLOWED = {
         f"{UNDER_WAY} REQUEST+LANDS( ) OUTCOME( KILL {LEASE} SCAN( ?) DIFF_0( ?) DIFF_1( ?) "
         "REFS( ?) BEAT( ?) REPORT( ) deleted absent"
     ),
+    "refused to go on in a look": (
+        f"old = {MARK} planned {LEASE} SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( there"
+    ),
     "killed in a mark": "old =r CUTOFF( ) LIST( ) SCAN+DIFF_0+DIFF_1( KILL there",
 }
 REFUSED = {
@@ -115,6 +118,10 @@ REFUSED = {
     "reported as kept although the request may have gone through": (
         f"{UNDER_WAY} REQUEST+LANDS( KILL {LEASE} {LOOK} BEAT( ) REPORT( ) kept absent"
     ),
+    "gone in a mark that refused to go on": "old = CUTOFF( ) LIST( ) SCAN+DIFF_0( absent",
+    "gone in a sweep that refused to go on": (
+        f"old = {MARK} planned {LEASE} SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( absent"
+    ),
     "gone in a mark that was killed": "old = CUTOFF( ) LIST( ) SCAN( KILL absent",
     "a listing before the cutoff": (
         "old = LIST( ) CUTOFF( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( ) planned"
@@ -140,6 +147,7 @@ FEW = (
     "planned although a branch has compacted it",
     "killed before it is known what the request did, which went through",
     "gone although it was killed before the request",
+    "gone in a mark that refused to go on",
 )
 
 

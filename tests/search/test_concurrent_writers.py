@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -136,10 +135,15 @@ def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
     finally:
         sandbox.observe(None)
     assert not schedule.failures
+    ages = {
+        address: age_of(repository.born(address), NOW, MIN_AGE, run.cutoff) for address in before
+    }
     if refused:
-        assert before.items() <= repository.objects().items(), schedule.done
+        left = repository.objects()
+        assert before.items() <= left.items(), schedule.done
+        replayed = words_of(recorder.events, Judged(ages, None, None, left))
+        replay.require_allowed(replayed.words)
         repository.remove()
-        replayed = Replayed(runs=Counter({"a run that refuses to go on": 1}))
         return Collected(schedule, refused=True, replayed=replayed)
     looks = [at for at, call in enumerate(schedule.calls) if at >= marked_until and call == LOOK]
     outcomes = {row.address: row.outcome for row in rows_of(report, ["address", "outcome"])}
@@ -157,9 +161,6 @@ def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
     for address, outcome in outcomes.items():
         assert (outcome == "kept") == (address in after), (address, outcome, words)
     assert scene.addresses["garbage"] in plan - set(after)
-    ages = {
-        address: age_of(repository.born(address), NOW, MIN_AGE, run.cutoff) for address in before
-    }
     judged = Judged(ages, plan, outcomes)
     replayed = words_of(recorder.events, judged)
     replay.require_allowed(replayed.words)

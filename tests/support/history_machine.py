@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from spark_core.errors import (
     ChainError,
     ClosedPartitionError,
     IncompleteReadError,
+    LakegcError,
     UnsafePlanError,
     VerdictError,
 )
@@ -323,38 +324,43 @@ class HistoryMachine(HistoryActions):
         before, key = self.repository.objects(), self._next_run(options)
         self._look_for_signs(self._noted_before(key))
         options = self._by_time_or_all(options)
-        run = self._open(key, options)
+        run, recorder = self._open(key, options), self._begin_to_record(key, options)
         made: list[StoredTable] = []
-        for make in TABLES:
-            made.append(run.keep(make(run, *made[-1:])))
+        with self._listening(recorder, run) as heard:
+            for make in TABLES:
+                made.append(heard.keep(make(heard, *made[-1:])))
         self.noted[key] = self.repository.branches()
         with suppress(LiveError):
             self.repository.commit(self._branch(branch))
             self.drops(self._branch(branch))
         if TABLES[table] is mark.retained_commits:
             self.noted[key] = self.repository.branches()
-        made[table] = run.keep(TABLES[table](run, *made[max(0, table - 1) : table]))
+        self._note_references(key, options)
         self.runs += 1
         self.tally.runs += 1
         try:
-            expired = run.keep(mark.expired_addresses(run, Mark(*made)))
+            with self._listening(recorder, run) as heard:
+                made[table] = heard.keep(TABLES[table](heard, *made[max(0, table - 1) : table]))
+                expired = heard.keep(mark.expired_addresses(heard, Mark(*made)))
+                results = verdict.conclude(heard)[1]
         except ChainError:
             assert table < len(TABLES) - 1, "the last table may be made again"
             assert self.repository.objects() == before
+            self._replay(key, before, None, left=before)
+            self.recorded.pop(key, None)
             return
         assert table == len(TABLES) - 1, (
             f"the tables after {TABLES[table].__name__} were made before it"
         )
-        results = verdict.conclude(run)[1]
         failed = [result.name for result in results if not result.allows]
         if failed == ["live_objects_are_listed"] and not before:
             return
         assert not self._refused(run, failed), failed
+        plan = set(Marked(Mark(*made), expired).addresses(run))
+        self._replay(key, before, plan)
         with pytest.raises(ClosedPartitionError, match="already"):
             TABLES[table](run, *made[max(0, table - 1) : table])
-        self._sweep(
-            OlderMark(key, self.now, options, set(Marked(Mark(*made), expired).addresses(run)))
-        )
+        self._sweep(OlderMark(key, self.now, options, plan))
 
     @rule(options=OPTIONS)
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
@@ -402,9 +408,12 @@ class HistoryMachine(HistoryActions):
         )
         try:
             run, (marked, verdict, results) = self._mark_and_conclude(key, options)
-        except IncompleteReadError as refused:
+        except LakegcError as refused:
+            self._replay(key, objects, None, left=self.repository.objects())
+            self.recorded.pop(key, None)
             branch = _NOT_LOOKED_UP.search(str(refused))
-            if branch is None or not self.repository.may_compact:
+            is_incomplete = isinstance(refused, IncompleteReadError)
+            if branch is None or not is_incomplete or not self.repository.may_compact:
                 raise
             # What is compacted and then deleted is in the diff and not on the branch. As the
             # refusal says:
@@ -431,29 +440,38 @@ class HistoryMachine(HistoryActions):
 
     def _recorded_mark(self, run: Run, key: datetime, options: Options) -> Concluded:
         """Mark, and take note of all calls."""
-        recorder = self._begin_to_record(key, options)
+        with self._listening(self._begin_to_record(key, options), run) as heard:
+            return mark_and_conclude(heard)
+
+    @contextmanager
+    def _listening(self, recorder: Recorder | None, run: Run) -> Iterator[Run]:
+        """Take note of the calls of a run; yields the run to use."""
         if recorder is None:
-            return mark_and_conclude(run)
-        with recorder.listening(self.sandbox, run) as watched:
-            return mark_and_conclude(watched)
+            yield run
+            return
+        with recorder.listening(self.sandbox, run) as heard:
+            yield heard
 
     def _begin_to_record(self, key: datetime, options: Options) -> Recorder | None:
         """Take note of what refers to objects when a mark begins; None if nobody wants it."""
         if not self.is_replayed:
             return None
         recorder = self.recorded[key] = Recorder()
-        recorder.changed(references(self.repository, key, options, self.held))
+        self._note_references(key, options)
         return recorder
+
+    def _note_references(self, key: datetime, options: Options) -> None:
+        """Take note of what refers to objects now, if a run is recorded; rules count from its own
+        instant.
+        """
+        if recorder := self.recorded.get(key):
+            recorder.changed(references(self.repository, key, options, self.held))
 
     def _recorded_sweep(self, made: OlderMark) -> dict[str, tuple[str, str | None]]:
         """Sweep, and take note of all calls if the mark's are known."""
-        recorder = self.recorded.get(made.key)
-        if recorder is None:
-            return swept(self._open_sweep(made))
-        # Rules count from the run's own instant.
-        recorder.changed(references(self.repository, made.key, made.options, self.held))
-        with recorder.listening(self.sandbox, self._open_sweep(made)) as watched:
-            return swept(watched)
+        self._note_references(made.key, made.options)
+        with self._listening(self.recorded.get(made.key), self._open_sweep(made)) as heard:
+            return swept(heard)
 
     def _replay(
         self,
@@ -470,7 +488,7 @@ class HistoryMachine(HistoryActions):
             objects: What was there before.
             plan: What the mark let go.
             outcomes: What the sweep reported.
-            left: What is there after a process was killed.
+            left: What is there after a process was killed, or refused to go on.
         """
         recorder = self.recorded.get(key)
         if recorder is None:
@@ -499,7 +517,7 @@ class HistoryMachine(HistoryActions):
     def _why_not_replayed(self) -> str:
         if not self.is_replayed:
             return "a search that does not ask the model"
-        return "a mark that was made table by table"
+        return "a mark that was not recorded"
 
     def _refused(self, run: Run, failed: list[str]) -> list[str]:
         """Return the checks that refuse a mark; a subclass confirms what it can explain."""

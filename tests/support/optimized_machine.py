@@ -40,7 +40,7 @@ from tests.support.history_actions import NUMBER, action
 from tests.support.history_machine import OLD_ENOUGH, OPTIONS, TABLES, OlderMark, swept
 from tests.support.killing import Killed
 from tests.support.pipeline import Marked, mark_and_conclude
-from tests.support.recorded_events import Recorder, references
+from tests.support.recorded_events import Recorder
 from tests.support.search_oracle import Options
 from tests.support.telling_store import TellingStore
 
@@ -287,8 +287,7 @@ class OptimizedMachine(AsideMachine):
         before, aside, self.aside = self.repository.objects(), self.aside, False
         must_stay, _ = self._keeps(made, before)
         recorder = self.recorded.get(made.key)
-        if recorder is not None:
-            recorder.changed(references(self.repository, made.key, made.options, self.held))
+        self._note_references(made.key, made.options)
         self._die(self._open_sweep(made), swept, at, after=after, recorder=recorder)
         report = None
         self.sandbox.clock.advance(WAITED)
@@ -340,21 +339,25 @@ class OptimizedMachine(AsideMachine):
         self._look_for_signs(self._noted_before(key))
         chosen = self._by_time_or_all(options)
         run, made = self._open(key, chosen), list[StoredTable]()
-        for make in TABLES[:at]:
-            made.append(run.keep(make(run, *made[-1:])))
+        recorder, objects = self._begin_to_record(key, chosen), self.repository.objects()
+        with self._listening(recorder, run) as heard:
+            for make in TABLES[:at]:
+                made.append(heard.keep(make(heard, *made[-1:])))
         self.noted[key] = self.repository.branches()
+        # Each of both is replayed by itself: they have nothing in common but the index.
         other = self._mark(options)
-        for make in TABLES[at:]:
-            made.append(run.keep(make(run, *made[-1:])))
-        expired = run.keep(mark.expired_addresses(run, Mark(*made)))
-        found, results = verdict.conclude(run)
+        with self._listening(recorder, run) as heard:
+            for make in TABLES[at:]:
+                made.append(heard.keep(make(heard, *made[-1:])))
+            expired = heard.keep(mark.expired_addresses(heard, Mark(*made)))
+            found, results = verdict.conclude(heard)
         failed = [result.name for result in results if not result.allows]
         self.marks.append(other)
-        self.tally.replayed.runs["a mark that was made table by table"] += 1
         if not self._refused(run, failed):
             plan = set(Marked(Mark(*made), expired).addresses(run))
             # The other one stands for a second later.
             assert plan <= other.plan
+            self._replay(key, objects, plan)
             self.marks.append(OlderMark(key, found.concluded_at, chosen, plan))
 
     # Marks

@@ -202,12 +202,14 @@ class _Window:
 
     Attributes:
         is_sure: Whether they happened at all.
+        is_closed: Whether it was seen that they had ended.
     """
 
     steps: str
     first: int
     last: int
     is_sure: bool = True
+    is_closed: bool = True
 
 
 @dataclass
@@ -255,9 +257,10 @@ class Judged:
 
     Attributes:
         ages: Address -> `old`, `recent` or `young`, of each object that was there before.
-        plan: What the mark let go; None if it was killed.
+        plan: What the mark let go; None if it did not come to its end.
         outcomes: What the sweep did; None if there was none, or nobody reported it.
-        left: What is in the store after a mark or a sweep that was killed; None if none was.
+        left: What is in the store after a mark or a sweep that was killed, or refused to go on;
+            None after others.
         keeps: Why an old object may stay to which nothing refers.
     """
 
@@ -297,7 +300,7 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
     kills = [at for at, one in enumerate(events) if one.name == _KILL]
     found: list[tuple[int, str]] = []
     if judged.plan is None:
-        windows = calls.of_killed_mark(branches, kills[0] if kills else len(events))
+        windows = calls.of_mark_so_far(branches, kills[0] if kills else len(events))
     else:
         is_planned = address in judged.plan
         windows = calls.of_mark(branches)
@@ -305,14 +308,16 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
         if not is_planned:
             kills = []
         elif judged.outcomes is not None or judged.left is not None:
-            windows += calls.of_sweeps(branches, address, kills)
+            is_whole = judged.outcomes is not None
+            windows += calls.of_sweeps(branches, address, kills, is_whole=is_whole)
     last = max([*kills, *(one.last for one in windows)])
     if judged.outcomes is not None and address in judged.outcomes:
         found.append((last, _OUTCOMES[judged.outcomes[address]]))
     if judged.left is not None:
         found.append((last, "there" if address in judged.left else "absent"))
     windows = [one for one in windows if one.steps != _BELOW or _is_compacted(people, one)]
-    return (age, *_letters(_apart(windows, people), people, found, kills))
+    apart = [one if one.last < len(events) else replace(one, is_closed=False) for one in windows]
+    return (age, *_letters(_apart(apart, people), people, found, kills))
 
 
 def _require_told(
@@ -362,6 +367,7 @@ def _apart(windows: Sequence[_Window], people: Sequence[tuple[int, str]]) -> lis
                 last.first,
                 max(last.last, one.last),
                 last.is_sure and one.is_sure,
+                last.is_closed and one.is_closed,
             )
             if _changes(people, both.first, both.last):
                 raise OutsideTheModelError("readings that overlap while people do something")
@@ -390,7 +396,9 @@ def _letters(
     """
     placed = [(one.first, 1, f"{one.steps}(") for one in windows]
     placed += [
-        (one.last, 2, ")" if one.is_sure else "?)") for one in windows if one.last not in kills
+        (one.last, 2, ")" if one.is_sure else "?)")
+        for one in windows
+        if one.is_closed and one.last not in kills
     ]
     placed += [(at, 2, "KILL") for at in kills]
     placed += [(at, 3, letter) for at, letter in found]
@@ -454,8 +462,10 @@ class _Calls:
             _Window("VERDICT", concluded, concluded),
         ]
 
-    def of_killed_mark(self, branches: Sequence[str], end: int) -> list[_Window]:
-        """Return the steps of a mark that was killed: what was under way then may have happened."""
+    def of_mark_so_far(self, branches: Sequence[str], end: int) -> list[_Window]:
+        """Return the steps of a mark that was killed or refused to go on: what was under way then
+        may have happened.
+        """
         try:
             return self.of_mark(branches)
         except _MissingError:
@@ -484,24 +494,32 @@ class _Calls:
         return [*windows, _Window("VERDICT", begin, end)] if begin < end else windows
 
     def of_sweeps(
-        self, branches: Sequence[str], address: str, kills: Sequence[int]
+        self, branches: Sequence[str], address: str, kills: Sequence[int], *, is_whole: bool
     ) -> list[_Window]:
-        """Return the steps of a sweep that concern an object, before and after each kill."""
+        """Return the steps of a sweep that concern an object, before and after each kill.
+
+        Args:
+            branches: At most two.
+            address: Of the object.
+            kills: Events at which the process ended.
+            is_whole: Whether the last process came to its end.
+        """
         found: list[_Window] = []
         begin = self._find(0, len(self._events), "store.put_if_absent", "", "_verdict.json") or 0
         for end in [*kills, len(self._events)]:
-            found += self._of_sweep(branches, address, begin, end)
+            is_cut = end in kills or not is_whole
+            found += self._of_sweep(branches, address, begin, end, is_cut=is_cut)
             begin = end + 1
         return found
 
     def _of_sweep(
-        self, branches: Sequence[str], address: str, begin: int, end: int
+        self, branches: Sequence[str], address: str, begin: int, end: int, *, is_cut: bool
     ) -> list[_Window]:
-        """Return the steps of one process; what was under way when it was killed may have happened.
+        """Return the steps of one process; what was under way when it was cut off may have
+        happened.
 
         A process that goes on need not look again if the outcome of the object was written down.
         """
-        is_killed = end < len(self._events)
         read = self._find(begin, end, "store.list", lakegc_keys.LEASE)
         if read is None:
             return []
@@ -511,7 +529,7 @@ class _Calls:
             return windows
         look = self._find(puts[0], end, _SCAN)
         if look is None:
-            return [*windows, _Window("TAKEN", puts[0], end)] if is_killed else windows
+            return [*windows, _Window("TAKEN", puts[0], end)] if is_cut else windows
         # Who takes over his own lease ends the log of it first.
         windows.append(_Window("TAKEN", puts[0], max(at for at in puts if at < look)))
         beat = next((at for at in puts if at > look), None)
@@ -541,7 +559,7 @@ class _Calls:
         if report is not None:
             is_answered = self._events[report].answered
             windows.append(_Window("REPORT", report, report if is_answered else end))
-        elif not is_killed:
+        elif not is_cut:
             raise AssertionError("no report of a sweep that came to its end")
         return windows
 
