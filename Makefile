@@ -73,7 +73,7 @@ test-live: $(READY) ## run the tests that need a lakeFS server (without one they
 test-image: ## run the steps of deploy/Dockerfile in a chroot, then the demo and a mark in it (Linux, root, debootstrap)
 	@.ci/test-image $(ARGS)
 
-test-spark: $(READY) ## run the demo, a killed sweep, a cluster and a damaged task on Spark 3.5, 4.0, 4.1, the newest, Connect, and on Python 3.13 (ARGS="--only 3.5 --part demo")
+test-spark: $(READY) ## run the demo, a killed sweep, a cluster and a damaged task on Spark 3.5, 4.0, 4.1, the newest, Connect, on Python 3.13, and with the oldest libraries (ARGS="--only 3.5 --part demo")
 	@$(BIN)/python .ci/test_spark.py $(ARGS)
 
 wheels: ## build wheels and sdists into dist/, and use each in an empty environment (ARGS="python3.11 python3.12")

@@ -3,14 +3,16 @@
     python .ci/test_spark.py [--only NAME]... [--part PART]...
 
 A Spark other than the one that is installed lies in a folder of its own below the environment,
-which comes first on Python's path. Of Python 3.13 there is an environment of its own. Ends with 0
-if everything passed and all marks of one history came to the same fates.
+which comes first on Python's path. Python 3.13, and the oldest version of each library that
+`pyproject.toml` allows, have an environment of their own. Ends with 0 if everything passed and all
+marks of one history came to the same fates.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,8 +28,8 @@ sys.path.insert(0, str(ROOT))
 
 # The newest of each line that the platforms of docs/clusters.md have; others are tried by hand.
 SPARKS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4"}
-NEWEST, CONNECT, PYTHON = "newest", "connect", "python3.13"
-NAMES = (*SPARKS, NEWEST, CONNECT, PYTHON)
+NEWEST, CONNECT, PYTHON, OLDEST = "newest", "connect", "python3.13", "oldest"
+NAMES = (*SPARKS, NEWEST, CONNECT, PYTHON, OLDEST)
 ENVIRONMENTS = Path(sys.prefix) / ".sparks"
 LAKEGC = "from lakegc_dagster.cli.main import main; main()"
 WANTED_BY_TESTS = ("hypothesis", "moto[s3,server]", "pytest", "pytest-timeout")
@@ -83,16 +85,30 @@ def installed(name: str, folder: Path) -> Place | None:
         env["PYTHONPATH"] = str(target)
         env["SPARK_HOME"] = str(target / "pyspark")
         return Place(name, sys.executable, env, folder)
-    if name == PYTHON:
-        python = ENVIRONMENTS / PYTHON / "bin" / "python"
+    if name in (PYTHON, OLDEST):
+        python = ENVIRONMENTS / name / "bin" / "python"
         if not python.exists():
-            base = _base_python()
+            base = sys.executable if name == OLDEST else _base_python()
             if base is None:
                 return None
             subprocess.run([base, "-m", "venv", python.parents[1]], check=True)
-        _pip(str(python), "-c", "constraints.txt", ".[s3]", *WANTED_BY_TESTS)
+        versions = "constraints.txt" if name == PYTHON else _oldest_versions(folder)
+        _pip(str(python), "-c", versions, ".[s3]", *WANTED_BY_TESTS)
         return Place(name, str(python), env, folder)
     return Place(name, sys.executable, env, folder)
+
+
+def _oldest_versions(folder: Path) -> str:
+    """Write constraints: each library that lakegc names itself at the oldest that it allows."""
+    from spark_core.json_and_toml import read_toml
+
+    project = read_toml((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["s3"]]
+    found = (re.match(r"([\w-]+)>=([\d.]+)", each) for each in wanted)
+    pins = [f"{each[1]}=={each[2]}" for each in found if each]
+    path = folder / "oldest.txt"
+    path.write_text("\n".join(pins) + "\n")
+    return str(path)
 
 
 def _pip(python: str, *words: str) -> None:

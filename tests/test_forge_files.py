@@ -30,7 +30,7 @@ def test_ci_runs_each_spark_and_python_that_is_promised():
     script = (ROOT / ".ci" / "test_spark.py").read_text()
     (lines,) = re.findall(r"^SPARKS = \{(.+)\}$", script, re.MULTILINE)
     sparks = re.findall(r'"([\d.]+)": ', lines)
-    assert jobs["spark"]["strategy"]["matrix"]["spark"] == [*sparks, "newest", "connect"]
+    assert jobs["spark"]["strategy"]["matrix"]["spark"] == [*sparks, "newest", "connect", "oldest"]
 
 
 def test_owners_are_named_for_places_that_there_are():
