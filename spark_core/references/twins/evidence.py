@@ -10,16 +10,8 @@ against entries with another checksum. In the order of their price, that is:
   the MD5 of the content.
 - The answer of the store that was asked for the MD5 of its content.
 
-A client can give a checksum, too:
-
-- when it links an upload past the server: the name is signed, so the object is dishonest;
-- of the content of such an object, in a copy: then what entries of heads give differs from what
-  the store tells, in size or in checksum, and nothing is believed;
-- when it stages an object by hand. If it gives the object's own checksum, that changes nothing. If
-  it gives another one, the store may show that. If nobody can see it, the entry of the head has its
-  own object all the same, with the content that it names.
-
-So nothing is believed of an object whose entries give several checksums, another size, or another
+A client can give a checksum, too (`docs/decisions/hidden-entries.md`). So nothing is believed of an
+object whose name is signed, or whose entries give several checksums, another size, or another
 checksum than the store. What entries and the listing say counts only against an entry whose own
 object was listed, below `data/`. The MD5 of a content counts only against a checksum that is one.
 
