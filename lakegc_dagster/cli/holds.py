@@ -99,7 +99,9 @@ def hold_add(
         shown.print(f"{made.words} was added to {repository}", markup=False, soft_wrap=True)
         last = lease_log.last_record(run.store)
         if last is not None and last.state == "held":
-            minutes = run.options.reread_every.total_seconds() / 60
+            from spark_core.references.second_look import GOOD_FOR
+
+            minutes = GOOD_FOR.total_seconds() / 60
             shown.print(
                 f"The {last.owner} may be at work: it sees the hold within {minutes:g} minutes.",
                 style="yellow",

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+# How old a second look at what is referenced may be when a batch is deleted; what is staged may be
+# older where reading it takes longer than a quarter of that.
+GOOD_FOR = timedelta(minutes=10)
+
 # The staged parts that are no branch's diff. No branch has a name with a space in it.
 SCAN = "the server's scan"
 HIDDEN = "hidden entries"

@@ -80,8 +80,6 @@ class RunOptions:
         max_mark_age: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks
             together; left out, as fast as the store takes it.
-        reread_every: How old the second look at what is referenced may be when a batch is deleted;
-            what is staged may be older where reading it takes longer than a quarter of that.
         quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore`
             brings them back. Left out: yes on local files, which is a rename there; elsewhere no,
             but a first sweep whose deletions could not come back is refused until this is set.
@@ -178,9 +176,6 @@ class RunOptions:
         timedelta, Option(unit="days", gt=0, le=_LONGEST_DAYS, lifts=("mark_is_recent",))
     ] = timedelta(days=7)
     max_deletes_per_second: Annotated[float | None, Option(gt=0)] = None
-    reread_every: Annotated[
-        timedelta, Option(unit="minutes", setting="reread_minutes", gt=0, le=10)
-    ] = timedelta(minutes=10)
     quarantine: bool | None = None
     quarantine_days: Annotated[float, Option(ge=1, le=_LONGEST_DAYS)] = 30
     repository_cache: Annotated[timedelta, Option(unit="seconds", ge=0, le=3600)] = timedelta(

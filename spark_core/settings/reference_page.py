@@ -50,7 +50,6 @@ _MORE = {
     "hidden_entries": "residual-limits.md#entries-that-hide-and-time",
     "inventory": "tasks/inventory.md",
     "quarantine": "object-stores.md#quarantine",
-    "reread_minutes": "residual-limits.md#how-old-a-second-look-is",
     "strangers": "how-it-works.md#why-an-object-that-looks-dead-is-kept",
     "write_reference_mark": "reference-job.md",
 }

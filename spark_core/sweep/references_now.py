@@ -26,7 +26,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.references import rows_aside
 from spark_core.references.commits import heads_now
 from spark_core.references.heads import Heads
-from spark_core.references.second_look import HIDDEN, QUICK, Parts
+from spark_core.references.second_look import GOOD_FOR, HIDDEN, QUICK, Parts
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.exchange import AnySource, no_rows
@@ -181,7 +181,7 @@ class _Reading:
         self.plan = planned_at(self.began, plan)
         self.concluded = no_rows(ADDRESSES) if concluded is None else by_hash(concluded, ADDRESSES)
         self.prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
-        self.parts = Parts(run.now, run.options.reread_every * QUICK)
+        self.parts = Parts(run.now, GOOD_FOR * QUICK)
         # For how long to begin parts that were read before; None for no limit.
         self.budget: timedelta | None = None
         self.known = self.searched = TablesRead()

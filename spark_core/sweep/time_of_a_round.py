@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from spark_core.errors import TransientError
 from spark_core.lock.held_lease import Lease
+from spark_core.references.second_look import GOOD_FOR
 from spark_core.run import Run
 
 # With less than this share of its time left, a look is taken again before a new round.
@@ -30,14 +31,13 @@ def _good_until(run: Run, look_began: datetime) -> datetime:
 
     The client's repetitions of the request must fall under the same look.
     """
-    every = run.options.reread_every
-    return look_began + every - min(run.store.options.retry_timeout, every * _LONGEST_REPETITION)
+    repetition = min(run.store.options.retry_timeout, GOOD_FOR * _LONGEST_REPETITION)
+    return look_began + GOOD_FOR - repetition
 
 
 def is_worth_a_round(run: Run, look_began: datetime) -> bool:
     """Say whether enough of a look's time is left to begin a round under it."""
-    least = run.options.reread_every * _WORTH_A_ROUND
-    return _good_until(run, look_began) - run.now() >= least
+    return _good_until(run, look_began) - run.now() >= GOOD_FOR * _WORTH_A_ROUND
 
 
 def without_time(run: Run, look_began: datetime, lasted: timedelta) -> TransientError:
@@ -47,18 +47,18 @@ def without_time(run: Run, look_began: datetime, lasted: timedelta) -> Transient
             f"run {run.key} of {run.repository.id}: {IDLE_ROUNDS} rounds passed without a single "
             f"deletion. The last one had {_whole(lasted)}, and no task came to its first request: "
             "each reads its part of the plan and looks at its objects before",
-            f"A round lasts as long as the second look is good for ({run.options.reread_every}) or "
-            f"the lease ({run.options.lease_ttl}), whichever ends first: raise lease_ttl_seconds "
-            "and reread_minutes (at most 10), or give the sweep more Spark cores.",
+            f"A round lasts as long as the second look is good for ({GOOD_FOR}) or "
+            f"the lease ({run.options.lease_ttl}), whichever ends first: raise lease_ttl_seconds, "
+            "or give the sweep more Spark cores.",
         )
     return TransientError(
         f"run {run.key} of {run.repository.id}: {IDLE_ROUNDS} rounds passed without a single "
         "deletion, because the time in which one may be sent was over before: refs and commits are "
-        f"good for {run.options.reread_every} from when they began to be read, less what a request "
+        f"good for {GOOD_FOR} from when they began to be read, less what a request "
         f"may take, and that was {_whole(run.now() - look_began)} ago (a lease is good for "
         f"{run.options.lease_ttl})",
-        "Give reading them more Spark cores or range_partitions, or raise reread_minutes (at most "
-        "10) or lease_ttl_seconds. How long what is staged takes to read does not matter.",
+        "Give reading them more Spark cores or range_partitions, or raise lease_ttl_seconds. "
+        "How long what is staged takes to read does not matter.",
     )
 
 

@@ -22,6 +22,7 @@ from spark_core.lock.held_lease import Lease
 from spark_core.recorded_work import Objects, RecordedTask, Tally, TaskOrders
 from spark_core.records import reading
 from spark_core.records.manifest import Part
+from spark_core.references.second_look import GOOD_FOR
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source
 from spark_core.spark.failures import SPARK_FAILURES
@@ -75,7 +76,7 @@ def purge(run: Run, held: Lease, done: Purged) -> None:
     An object stays if a hold keeps it, by its key or by its old address. It stays if a later sweep
     of its run moved it and left no report. An object that something refers to also stays, unless it
     is back in its place and nothing refers to the copy. A look is good for as long as before a
-    deletion by a sweep (`reread_every`). Another look follows if objects are left when it is over.
+    deletion by a sweep (`GOOD_FOR`). Another look follows if objects are left when it is over.
 
     Args:
         run: A run that is marked; its options say how long.
@@ -130,14 +131,14 @@ class _Purge:
 
     def go(self) -> None:
         """Work in rounds until each object has an outcome, or a round does nothing any more."""
-        run, every, find = self.run, self.run.options.reread_every, needed_finder(self.run)
+        run, find = self.run, needed_finder(self.run)
         needed, kept, until = None, holds.NONE, run.now()
         while self.count:
-            if needed is None or until - run.now() < every * _WORTH_A_ROUND:
+            if needed is None or until - run.now() < GOOD_FOR * _WORTH_A_ROUND:
                 kept = holds.load(run.store)
                 needed = find(self.over)
                 # They must also cover a request that is under way.
-                until = needed.began + every - min(run.store.options.retry_timeout, every / 2)
+                until = needed.began + GOOD_FOR - min(run.store.options.retry_timeout, GOOD_FOR / 2)
             if self._rest is None:
                 self.done.left = self.count
             limit = run.options.max_deletes_per_second

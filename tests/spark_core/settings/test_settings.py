@@ -195,7 +195,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "max_expired_rise": 0.1,
         "max_mark_age_days": 1,
         "max_deletes_per_second": 0.5,
-        "reread_minutes": 1,
         "quarantine": True,
         "quarantine_days": 1,
         "repository_cache_seconds": 1,

@@ -18,6 +18,7 @@ from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostE
 from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.references.second_look import GOOD_FOR
 from spark_core.spark.exchange import source_of
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine
@@ -397,7 +398,7 @@ def _no_rows(promised, columns):
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
     sweep(written)
     run = after(written.run, 31)
-    late = end(run, looked=run.options.reread_every)
+    late = end(run, looked=GOOD_FOR)
     assert (late.objects, late.left) == (0, 2)
     assert len(keys(store, lakegc_keys.QUARANTINE)) == 2
     assert end(run).objects == 2

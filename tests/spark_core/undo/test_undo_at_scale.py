@@ -27,6 +27,7 @@ from spark_core.holds import Hold
 from spark_core.recorded_work import Tally
 from spark_core.records import tables
 from spark_core.records.journal import Journal
+from spark_core.references.second_look import GOOD_FOR
 from spark_core.spark import placement
 from spark_core.spark.tasks import tasks_for
 from spark_core.sweep import quarantine
@@ -358,7 +359,7 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
 @pytest.mark.slow
 def test_a_look_that_is_over_lets_no_task_send_anything(written, run):
     swept(written, 20)
-    done = end(run, looked=run.options.reread_every)
+    done = end(run, looked=GOOD_FOR)
     assert (done.objects, done.left, done.unknown) == (0, 20, 0)
     assert len(keys(run.store, lakegc_keys.QUARANTINE)) == 20
     assert end(run).objects == 20

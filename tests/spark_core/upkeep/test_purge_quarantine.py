@@ -12,6 +12,7 @@ from spark_core import lakegc_keys, recorded_work
 from spark_core.errors import ChainError, LeaseLostError, TransientError
 from spark_core.lock import lease
 from spark_core.lock.held_lease import Lease
+from spark_core.references.second_look import GOOD_FOR
 from spark_core.storage import deletion
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine
@@ -149,7 +150,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
     house = house_keeping.keep_house(run)
     assert looked
     assert 1 < len(sent) < run.store.options.max_retries
-    assert sent[-1] < began + run.options.reread_every - run.store.options.retry_timeout
+    assert sent[-1] < began + GOOD_FOR - run.store.options.retry_timeout
     assert run.store.exists(key)
     assert (house.pruned.purged.objects, house.pruned.purged.left) == (0, 1)
 
@@ -160,7 +161,7 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
     def slow(keys, **options):
         told = delete(keys, **options)
         if keys == [key]:
-            run.environment.clock.instant += run.options.reread_every
+            run.environment.clock.instant += GOOD_FOR
             options["pace"]()
         return told
 
@@ -216,7 +217,7 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(
         told = delete(keys, **options)
         if keys == [key]:
             sent.append(key)
-            run.environment.clock.instant += run.options.reread_every
+            run.environment.clock.instant += GOOD_FOR
             if lost:
                 raise LeaseLostError("the lease is lost")
             options["pace"]()
