@@ -7,7 +7,7 @@ from typing import get_type_hints
 import dagster as dg
 import pytest
 
-from lakegc_dagster.assets.arguments import with_runs
+from lakegc_dagster.assets.declaration import with_runs
 from lakegc_dagster.names import OWN
 from lakegc_dagster.resources import Runs
 
