@@ -63,12 +63,7 @@ class Memory:
         return self.files[key]
 
     def write_parquet(
-        self,
-        key: str,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        *,
-        is_new: bool = False,  # noqa: ARG002 - nothing is there
+        self, key: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> WrittenFile:
         """Write a file, and forget it."""
         rows, size_bytes, sha256, _ = parquet.write(io.BytesIO(), batches, schema)

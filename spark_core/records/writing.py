@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from spark_core import lakegc_keys
-from spark_core.errors import LakegcError, ObjectExistsError
+from spark_core.errors import LakegcError
 from spark_core.records.figures import Figures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.tables import TableSpec
@@ -200,31 +200,17 @@ def _write_part(
     target: Target, key: str, batches: Iterator[pa.RecordBatch], *, holds: bool
 ) -> Part:
     """Write one file, or hold its bytes if it is small and may be held."""
-    # Marks write there side by side.
-    is_new = target.folder == lakegc_keys.INDEX
     if not holds or not target.holds:
-        written = target.store.write_parquet(key, batches, target.schema, is_new=is_new)
+        written = target.store.write_parquet(key, batches, target.schema)
         return Part(written.key, written.rows, written.size_bytes, written.sha256)
     sink = io.BytesIO()
     rows, size_bytes, sha256, _ = parquet.write(sink, batches, target.schema)
     data = sink.getvalue()
     if size_bytes > target.holds:
-        if is_new:
-            _put_new(target.store, key, data)
-        else:
-            target.store.put(key, data)
+        target.store.put(key, data)
         target.store.small_files.keep(key, data)
         return Part(key, rows, size_bytes, sha256)
     return Part(key, rows, size_bytes, sha256, base64.b64encode(data).decode())
-
-
-def _put_new(store: ObjectStore, key: str, data: bytes) -> None:
-    try:
-        store.put_if_absent(key, data)
-    except ObjectExistsError:
-        # It is ours if the first answer was lost and the client asked again.
-        if store.read(key) != data:
-            raise
 
 
 def write_read(

@@ -241,7 +241,7 @@ class RemoteStore(ObjectStore, Generic[Clients]):
         self._put(key, data, len(data), is_new=True)
 
     @contextmanager
-    def open_sink(self, key: str, *, is_new: bool = False) -> Iterator[BinaryIO]:
+    def open_sink(self, key: str) -> Iterator[BinaryIO]:
         """Gather the object here, and send it when the block ends well."""
         self._name(key)
         with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as spooled:
@@ -249,7 +249,7 @@ class RemoteStore(ObjectStore, Generic[Clients]):
             yield file
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
-            self._put(key, file, size, is_new=is_new)
+            self._put(key, file, size)
 
     def _put(self, key: str, content: bytes | BinaryIO, size: int, *, is_new: bool = False) -> None:
         name = self._name(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from spark_core.errors import ObjectExistsError
 from spark_core.storage import parquet
 from spark_core.storage.small_files import SmallFiles
 
@@ -53,25 +51,15 @@ class UnchangingFiles(ABC):
         """Read a whole object."""
 
     @abstractmethod
-    def open_sink(self, key: str, *, is_new: bool = False) -> AbstractContextManager[BinaryIO]:
-        """Open an object for writing in one pass; it appears whole, if the block ends well.
-
-        Args:
-            key: Which object; replaced when it exists.
-            is_new: It must not exist, as for `ObjectStore.put_if_absent`, and is sent whole.
-        """
+    def open_sink(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """Open an object for writing in one pass; it appears whole, if the block ends well."""
 
     @abstractmethod
     def open_source(self, key: str) -> AbstractContextManager[BinaryIO]:
         """Open an object for reading with seeks, without holding a large one in memory."""
 
     def write_parquet(
-        self,
-        key: str,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        *,
-        is_new: bool = False,
+        self, key: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> WrittenFile:
         """Write batches as one Parquet file (zstd), one row group in memory at a time.
 
@@ -79,22 +67,12 @@ class UnchangingFiles(ABC):
             key: Where; replaced when it exists.
             batches: Each with exactly the columns of `schema`.
             schema: Columns of the file; written even when there are no batches.
-            is_new: Whether no other file may have the name.
 
         Returns:
             What was written, with the sha256 of the bytes sent.
-
-        Raises:
-            ObjectExistsError: If another file has the name, and none may.
         """
-        sha256 = ""
-        try:
-            with self.open_sink(key, is_new=is_new) as sink:
-                rows, size_bytes, sha256, data = parquet.write(sink, batches, schema)
-        except ObjectExistsError:
-            # It is ours if the first answer was lost and the client asked again.
-            if hashlib.sha256(self.read(key)).hexdigest() != sha256:
-                raise
+        with self.open_sink(key) as sink:
+            rows, size_bytes, sha256, data = parquet.write(sink, batches, schema)
         if data is not None:
             self.small_files.keep(key, data)
         return WrittenFile(key, rows, size_bytes, sha256)

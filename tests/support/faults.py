@@ -255,18 +255,15 @@ class Faulty:
             super().put_if_absent(key, data)
 
     @contextmanager
-    def open_sink(self, key: str, *, is_new: bool = False) -> Iterator[Any]:
+    def open_sink(self, key: str) -> Iterator[Any]:
         # What is written may be read from elsewhere meanwhile, so it is gathered first.
         nested, gathered = getattr(self._inside, "call", False), io.BytesIO()
         if nested:
-            with super().open_sink(key, is_new=is_new) as sink:
+            with super().open_sink(key) as sink:
                 yield sink
             return
         yield gathered
-        with (
-            self._counted("open_sink", key),
-            super().open_sink(key, is_new=is_new) as sink,
-        ):
+        with self._counted("open_sink", key), super().open_sink(key) as sink:
             sink.write(gathered.getvalue())
 
     def transfer(self, source: Any, target: str) -> None:

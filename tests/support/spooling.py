@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from spark_core.errors import ObjectExistsError
 from spark_core.storage import ObjectStore, remote
 
 
@@ -23,9 +22,3 @@ def require_spooled(
         assert source.read() == data[-5:]
         source.seek(0)
         assert source.read() == data
-    with store.open_sink("new", is_new=True) as sink:
-        sink.write(data)
-    assert store.read("new") == data
-    with pytest.raises(ObjectExistsError), store.open_sink("new", is_new=True) as sink:
-        sink.write(data[1:])
-    assert store.read("new") == data

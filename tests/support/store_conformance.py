@@ -689,17 +689,6 @@ class StoreConformance(MoveConformance):
         assert list(store.read_parquet("t")) == []
         assert store.parquet_footer("t") == (ROWS, 0)
 
-    def test_a_parquet_file_that_must_be_new_never_replaces_another(self, store):
-        store.put("t", b"another")
-        batch = pa.record_batch([["a"], [1]], ROWS)
-        with pytest.raises(ObjectExistsError, match="left as it is"):
-            store.write_parquet("t", [batch], ROWS, is_new=True)
-        assert store.read("t") == b"another"
-        written = store.write_parquet("new", [batch], ROWS, is_new=True)
-        assert pa.Table.from_batches(store.read_parquet("new")) == pa.Table.from_batches([batch])
-        # As a client does whose first answer was lost.
-        assert store.write_parquet("new", [batch], ROWS, is_new=True) == written
-
     def test_a_large_parquet_file_has_bounded_row_groups(self, store):
         rows = pa.schema([pa.field("n", pa.int64())])
         batch = pa.record_batch([pa.array(range(50_000))], rows)

@@ -155,13 +155,13 @@ class LocalStore(ObjectStore):
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write beside the place and link there, which the system does only if nothing is there."""
-        with self.open_sink(key, is_new=True) as sink:
+        with self._published(key, _link) as sink:
             sink.write(data)
 
     @contextmanager
-    def open_sink(self, key: str, *, is_new: bool = False) -> Iterator[BinaryIO]:
+    def open_sink(self, key: str) -> Iterator[BinaryIO]:
         """Write beside the place and move the file there when the block ends well."""
-        with self._published(key, _link if is_new else _move) as sink:
+        with self._published(key, _move) as sink:
             yield sink
 
     @contextmanager

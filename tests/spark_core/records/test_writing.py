@@ -1,13 +1,12 @@
 """Parts of tables as tasks write them: their names, and small ones that lie in a manifest."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from spark_core import lakegc_keys, schemas
-from spark_core.errors import CorruptTableError, ObjectExistsError
+from spark_core import schemas
+from spark_core.errors import CorruptTableError
 from spark_core.records import reading, tables, writing
 from spark_core.records.manifest import Manifest
 from spark_core.records.writing import Draft, Target, Written
@@ -74,25 +73,3 @@ def test_a_small_file_whose_bytes_are_not_those_of_its_hash_is_refused(tmp_path)
     other = replace(receipt.parts[0], content="UEFSMQ==")
     with pytest.raises(CorruptTableError, match="the manifest says"):
         list(reading.read_part(run.store, ROWS.schema, other))
-
-
-@pytest.fixture
-def one_name(monkeypatch):
-    """Let each try write to the name of the one before."""
-    monkeypatch.setattr(writing.uuid, "uuid4", lambda: SimpleNamespace(hex="0" * 32))
-
-
-@pytest.mark.usefixtures("one_name")
-@pytest.mark.parametrize("holds", [0, 10], ids=["whoever writes", "the driver"])
-def test_a_file_of_the_index_never_replaces_another(tmp_path, holds):
-    run = written_run(tmp_path, spark=None).run
-    target = replace(_held_target(run, holds), folder=lakegc_keys.INDEX)
-    (part,) = writing.write_parts(target, 0, iter(ROWS.to_batches())).parts
-    there = run.store.read(part.key)
-    other = pa.concat_tables([ROWS, ROWS])
-    with pytest.raises(ObjectExistsError):
-        writing.write_parts(target, 0, iter(other.to_batches()))
-    assert run.store.read(part.key) == there
-    # As a client does whose first answer was lost.
-    again = writing.write_parts(target, 0, iter(ROWS.to_batches()))
-    assert again.parts == (part,)

@@ -347,12 +347,12 @@ def test_what_was_purged_and_could_not_be_written_down_is_not_written_down_as_le
 ):
     write, tried, is_deleting = run.store.write_parquet, [], []
 
-    def stumble(key, *rest, **how):
+    def stumble(key, *rest):
         if is_deleting:
             tried.append(key)
             if len(tried) == 1:
                 raise TransientError("the store is away")
-        return write(key, *rest, **how)
+        return write(key, *rest)
 
     monkeypatch.setattr(run.store, "write_parquet", stumble)
     ended = TransientError("HTTP 503")
@@ -363,5 +363,5 @@ def test_what_was_purged_and_could_not_be_written_down_is_not_written_down_as_le
     assert recorded == {"unknown": 8}
 
 
-def _refused(*_arguments, **_how):
+def _refused(*_arguments):
     raise TransientError("the store is away")
