@@ -61,7 +61,6 @@ def retention() -> None:
       lakegc retention restore my-repo 2026-11-20T02-00-00Z
       lakegc retention branches mark my-repo
       lakegc retention delete my-repo
-      lakegc retention schema > retention.schema.json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
 
 
@@ -239,19 +238,6 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         if named:
             show_removed(named, f"Would be removed from {repository} by commits")
     return 0
-
-
-@retention.command("schema")
-def retention_schema() -> None:
-    """Print the JSON Schema of the document.
-
-    \b
-    Example:
-      lakegc retention schema > retention.schema.json
-    """  # noqa: D301 - as above
-    from spark_core.references.policies.schema import schema_text
-
-    click.echo(schema_text(), nl=False)
 
 
 def _facts(version: Version) -> dict[str, Any]:

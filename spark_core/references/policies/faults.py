@@ -43,7 +43,7 @@ class PolicyError(SettingsError):
         error = cls(
             f"{name} is not a retention policy, it has {count}: {shown}"
             + (f"; and {more} more" if more > 0 else ""),
-            f"`lakegc retention schema` prints the form, {SITE}/object-retention.html explains it.",
+            f"{SITE}/object-retention.html explains the form, and has a JSON Schema of it.",
         )
         error.faults = tuple(faults)
         return error

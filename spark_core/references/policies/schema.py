@@ -1,14 +1,20 @@
-"""The JSON Schema of a policy document, in its first form and its second."""
+"""The JSON Schema of a policy document, in its first form and its second.
+
+`python -m spark_core.references.policies.schema` writes it to docs/.
+"""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from spark_core.references.policies.document import ACTIONS, REMOVAL_ACTIONS, REMOVE
 from spark_core.references.policies.lifecycle import DEFAULT_UNDO_DAYS, MOST_PATTERNS, MOST_POLICIES
 from spark_core.references.policies.parsing import MOST_RULES
 from spark_core.references.policies.rule_parsing import LONGEST_DAYS
+
+FILE = Path(__file__).parents[3] / "docs" / "object-retention.schema.json"
 
 _PERIOD: dict[str, Any] = {
     "type": "object",
@@ -168,5 +174,9 @@ SCHEMA: dict[str, Any] = {
 
 
 def schema_text() -> str:
-    """Return the schema as the command prints it and docs/ holds it."""
+    """Return the schema as docs/ holds it."""
     return json.dumps(SCHEMA, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(schema_text(), encoding="utf-8")

@@ -87,7 +87,7 @@ def leaves(command, *names):
 
 # These print something else that programs read, or act on nothing.
 WITHOUT = {
-    "demo", "init", "metrics", "notify", "retention schema", "retention what-if",
+    "demo", "init", "metrics", "notify", "retention what-if",
     "ui", "verify", "warm-up",
 }  # fmt: skip
 

@@ -13,7 +13,6 @@ from spark_core import lakegc_keys
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.references.policies import parsing, versions
-from spark_core.references.policies.schema import schema_text
 from spark_core.settings import load_settings
 from tests.support.command_line import WITH_REPO, settings_in_environment
 
@@ -183,10 +182,6 @@ def test_a_policy_of_an_earlier_repository_of_that_name_does_not_count(run):
 
 def test_setting_a_policy_for_no_repository_fails(retention):
     assert retention("set", "other", document=LOGS).exit_code == 2
-
-
-def test_the_schema_is_printed_without_settings():
-    assert CliRunner().invoke(main, ["retention", "schema"]).stdout == schema_text()
 
 
 def test_ending_a_policy_twice_is_told(run):

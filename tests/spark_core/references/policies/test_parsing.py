@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.faults import PolicyError
 from spark_core.references.policies.parsing import MOST_RULES, of_content, parse
-from spark_core.references.policies.schema import SCHEMA, schema_text
+from spark_core.references.policies.schema import FILE, SCHEMA, schema_text
 from tests.support.examples import examples
 
 # The example of the old document, with its second rule without a status.
@@ -154,8 +154,7 @@ def test_the_schema_fits_the_second_form_and_refuses_a_period_of_no_day():
 
 
 def test_the_schema_in_the_docs_is_the_schema():
-    page = Path(__file__).parents[4] / "docs" / "object-retention.schema.json"
-    assert page.read_text() == schema_text(), "run `lakegc retention schema`"
+    assert FILE.read_text() == schema_text()
 
 
 @settings(max_examples=examples(20, 100))
