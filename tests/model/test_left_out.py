@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,9 +24,11 @@ def _machine() -> Any:
 
 
 def test_of_a_history_with_policies_all_objects_are_replayed_but_those_that_a_policy_lets_go():
-    names = ("named", "garbage", "inherited", "staged")
-    told = [_machine()._outside_the_model(KEY, name) for name in names]
+    names, machine = ("named", "garbage", "inherited", "staged"), _machine()
+    told = [machine._outside_the_model(KEY, name) for name in names]
     assert told == ["let go by a policy", None, "older than their repository", None]
+    # A mark that refused to go on has no plan.
+    assert machine._outside_the_model(KEY - timedelta(days=1), "named") is None
     assert PolicyMachine.is_replayed
 
 

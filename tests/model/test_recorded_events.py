@@ -187,6 +187,8 @@ def test_a_run_that_refuses_to_go_on_is_told_up_to_there_and_nothing_is_gone():
     mark = [_staged(), *_mark(Event("diff_branch", "a"))]
     look = _look(Event("diff_branch", "a"))[:4]
     for events, plan, end in (
+        (mark[:1], None, "old = there"),
+        (mark[:2], None, "old = CUTOFF( ) there"),
         (mark[:6], None, "LIST( ) SCAN+DIFF_0+DIFF_1( there"),
         (mark[:-1], None, "REFS( ) there"),
         ([*mark, *look], [OBJECT], "TAKEN( ) SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( there"),

@@ -552,7 +552,7 @@ class PolicyMachine(HistoryMachine):
         """Leave out what a policy lets go while something refers to it: the model has no rule for
         that, and all that it says of other objects holds.
         """
-        if address in self.by_policy[key]:
+        if address in self.by_policy.get(key, ()):
             return "let go by a policy"
         return super()._outside_the_model(key, address)
 

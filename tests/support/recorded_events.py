@@ -310,7 +310,7 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
         elif judged.outcomes is not None or judged.left is not None:
             is_whole = judged.outcomes is not None
             windows += calls.of_sweeps(branches, address, kills, is_whole=is_whole)
-    last = max([*kills, *(one.last for one in windows)])
+    last = max([*kills, *(one.last for one in windows)], default=len(events))
     if judged.outcomes is not None and address in judged.outcomes:
         found.append((last, _OUTCOMES[judged.outcomes[address]]))
     if judged.left is not None:
@@ -470,7 +470,7 @@ class _Calls:
             return self.of_mark(branches)
         except _MissingError:
             pass
-        start = min(at for at, one in enumerate(self._events) if one.now is None)
+        start = min((at for at, one in enumerate(self._events) if one.now is None), default=end)
         if start == end:
             return []
         windows = [_Window("CUTOFF", start, start)]
