@@ -198,11 +198,11 @@ def test_a_run_that_refuses_to_go_on_is_told_up_to_there_and_nothing_is_gone():
 
 
 def test_what_is_left_out_is_told_by_its_causes():
-    told = Replayed({("old", "=")}, Counter({"older": 2, "lost": 1}))
-    told += Replayed({("old", "="), ("young", "=")}, Counter({"lost": 1}), Counter({"killed": 3}))
+    told = Replayed({("old", "=")}, 5, Counter({"older": 2, "lost": 1}))
+    told += Replayed({("old", "="), ("young", "=")}, 2, Counter({"lost": 1}), Counter({"one": 3}))
     assert str(told) == (
-        "2 different histories of objects replayed on the model; left out: "
-        "4 objects (lost: 2, older: 2), 3 marks and sweeps (killed: 3)"
+        "2 different histories of 7 objects replayed on the model; left out: "
+        "4 objects (lost: 2, older: 2), 3 marks and sweeps (one: 3)"
     )
     assert not Replayed()
     assert str(Replayed()).endswith("left out: 0 objects, 0 marks and sweeps")

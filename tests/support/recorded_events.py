@@ -218,16 +218,19 @@ class Replayed:
 
     Attributes:
         words: Different histories of objects, which the model allows.
+        told: Objects that have one of these: once for a mark, and once more for its sweep.
         objects: Objects whose histories it has no word for, by causes.
         runs: Marks and sweeps that it was not asked about at all, by causes.
     """
 
     words: set[Word] = field(default_factory=set)
+    told: int = 0
     objects: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)
 
     def __iadd__(self, other: Replayed) -> Self:
         self.words |= other.words
+        self.told += other.told
         self.objects += other.objects
         self.runs += other.runs
         return self
@@ -237,7 +240,8 @@ class Replayed:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.words)} different histories of objects replayed on the model; left out: "
+            f"{len(self.words)} different histories of {self.told} objects replayed on the model; "
+            "left out: "
             f"{_by_causes('objects', self.objects)}, {_by_causes('marks and sweeps', self.runs)}"
         )
 
@@ -282,6 +286,7 @@ def words_of(events: Sequence[Event], judged: Judged) -> Replayed:
     for address, age in judged.ages.items():
         try:
             told.words.add(_word(events, judged, address, age))
+            told.told += 1
         except OutsideTheModelError as why:
             told.objects[str(why)] += 1
     return told
