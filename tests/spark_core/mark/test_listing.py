@@ -262,7 +262,7 @@ def test_a_listing_that_broke_off_leaves_no_file(
 ) -> None:
     place.upload(50, "old", b"old")
     place.upload(2, "new", b"new")
-    listed_before = listed_slices.listed
+    listed_before = listed_slices.list_below
     calls = []
 
     def breaking(store: Any, prefixes: Any, *, threads: int) -> Any:
@@ -271,7 +271,7 @@ def test_a_listing_that_broke_off_leaves_no_file(
         if len(calls) == 2:
             raise IncompleteReadError("a test broke it")
 
-    monkeypatch.setattr(listed_slices, "listed", breaking)
+    monkeypatch.setattr(listed_slices, "list_below", breaking)
     run = place.run(3, **OPTIONS)
     with pytest.raises(IncompleteReadError, match="a test broke it"):
         namespace_slices(run)
