@@ -71,7 +71,11 @@ def _shown(run: Run, figures: ExpiredFigures, found: AuditFigures) -> str:
             f"`lakegc explain {run.repository.id} {found.brought_back_named[0]}` says which commit "
             "had it and what can bring it back"
         )
-    if found.missed_objects:
+    if found.runs and found.missed_objects is None:
+        words += (
+            "; whether the last of them named all that may go is not known: not all can be read"
+        )
+    elif found.missed_objects:
         words += (
             f"; {found.missed_objects} objects may go that the last of them did not name: "
             "they became garbage since, or the index lacked them"

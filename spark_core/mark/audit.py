@@ -171,10 +171,13 @@ def _named(run: Run, optimized: Iterable[RunKey], hashes: Any) -> tuple[str, ...
     return tuple(sorted(found)[:_NAMED])
 
 
-def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int]:
+def _missed(
+    run: Run, before: RunKey, expired: Sequence[Part]
+) -> tuple[int, int] | tuple[None, None]:
     """Count what may go now, was there at the last optimized run, and was not named by it.
 
-    Part of it has become garbage since.
+    Part of it has become garbage since. None where what that run named was pruned, or something
+    cannot be read.
     """
     try:
         last = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, before)
@@ -190,7 +193,7 @@ def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int
         )
         found, _ = work.run(lambda: run.spark, threads=run.options.read_threads)
     except LakegcError:
-        return 0, 0  # it was pruned: nothing can be said
+        return None, None
     return sum(objects for objects, _ in found), sum(size_bytes for _, size_bytes in found)
 
 

@@ -146,7 +146,7 @@ class AuditFigures(Figures):
         brought_back_objects: Those that only expired commits had then, and retained ones now ...
         brought_back_named: ... and some of their addresses.
         missed_objects: Objects that may go now, and that the last of them did not name although
-            they were old enough ...
+            they were old enough; None if what it named cannot be read ...
         missed_bytes: ... and their bytes.
     """
 
@@ -156,8 +156,8 @@ class AuditFigures(Figures):
     alive_named: tuple[str, ...] = ()
     brought_back_objects: int = 0
     brought_back_named: tuple[str, ...] = ()
-    missed_objects: int = 0
-    missed_bytes: int = 0
+    missed_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    missed_bytes: int | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,3 +79,11 @@ def test_where_the_index_differed_is_said_and_fails_nothing(
     )
     assert "; 7 objects may go that the last of them did not name" in check.summary
     assert check.summary.endswith(f"; of closed slices the index of run the last had {words}")
+
+
+def test_what_could_not_be_compared_is_not_said_to_be_nothing() -> None:
+    check = found(audit=AuditFigures(runs=("one",), deleted_objects=2))
+    assert check.passed
+    assert check.summary.endswith(
+        "whether the last of them named all that may go is not known: not all can be read"
+    )

@@ -19,7 +19,7 @@ def place(sandbox: Any, request: pytest.FixtureRequest) -> HidingPlace:
     return HidingPlace(sandbox, spark)
 
 
-def missed(marked: tuple[Run, Marked]) -> tuple[int, int]:
+def missed(marked: tuple[Run, Marked]) -> tuple[int | None, int | None]:
     found = ExpiredFigures.of(marked[1].expired.manifest).audit
     assert found is not None
     return found.missed_objects, found.missed_bytes
@@ -48,3 +48,15 @@ def test_what_the_last_optimized_run_did_not_name_is_counted(
     found = place.mark(10, optimized=True, full=True)
     assert set(found[1].addresses(found[0])) == {named, later, younger}
     assert missed(found) == (1, 8)
+
+
+@pytest.mark.parametrize("place", ["the driver"], indirect=True)
+def test_where_what_it_named_is_gone_nobody_knows_what_it_missed(place: HidingPlace) -> None:
+    place.committed(60, "stays", b"stays")
+    place.upload(50, "named", b"named")
+    place.upload(45, "named", b"another")
+    place.mark(20, optimized=True)
+    run, marked = place.mark(19, optimized=True)
+    for part in marked.expired.manifest.parts:
+        run.store.delete([part.key])
+    assert missed(place.mark(10, optimized=True, full=True)) == (None, None)
