@@ -16,7 +16,7 @@ from spark_core.addresses.xids import xid_seconds
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, LakegcError
 from spark_core.index.last_mark import AUDIT, as_stored, last_passed, saved_by, still_blocked
-from spark_core.index.saved import Saved
+from spark_core.index.saved import Saved, endpoint_of
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
@@ -193,7 +193,7 @@ def last_saved(run: Run) -> Saved | None:
 
 def _is_elsewhere(run: Run, saved: Saved) -> bool:
     """Say whether what was saved may be about a copy of the store, which went its own way since."""
-    return saved.endpoint != run.store.endpoint_url
+    return saved.endpoint != endpoint_of(run.store)
 
 
 def _blocked(run: Run, blocked: tuple[str, ...]) -> str:
@@ -221,7 +221,7 @@ def _usable(run: Run, key: RunKey, verdict: Verdict) -> Saved:
         raise ChainError(f"lakegc {made_by} read what is in it, and this is {__version__}")
     saved = as_stored(run, key, verdict)
     if _is_elsewhere(run, saved):
-        then, now = (url or "a folder" for url in (saved.endpoint, run.store.endpoint_url))
+        then, now = (url or "its own place" for url in (saved.endpoint, endpoint_of(run.store)))
         raise ChainError(f"the store was reached at {then} then, and is at {now}")
     _require_files(run.store, saved)
     return saved

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
@@ -19,6 +20,17 @@ _MOST_HELD = 2**18
 Names = Annotated[tuple[str, ...], Parsed(list, "a list of names", tuple)]
 
 
+def endpoint_of(store: ObjectStore) -> str:
+    """Return where a store is reached; nothing for AWS and a folder.
+
+    AWS has many endpoints for one bucket, by region and network, and one bucket of a name. A
+    region that was not told once must not make a run clean.
+    """
+    url = store.endpoint_url
+    host = urlsplit(url).hostname or ""
+    return "" if host.endswith((".amazonaws.com", ".amazonaws.com.cn")) else url
+
+
 @dataclass(frozen=True)
 class Saved(OfAMark):
     """What a mark saved for the next.
@@ -26,7 +38,7 @@ class Saved(OfAMark):
     Attributes:
         repository: Repository id.
         instance: Instance of the repository.
-        endpoint: Where the store was reached, as `ObjectStore.endpoint_url`.
+        endpoint: Where the store was reached (`endpoint_of`).
         run: Run key.
         started: Before the first page of the listing was read.
         last_slice: The newest slice that was read; empty for none. Names fall as time passes, so it

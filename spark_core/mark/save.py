@@ -9,7 +9,7 @@ from spark_core.errors import ChainError
 from spark_core.index import choosing, merging
 from spark_core.index.choosing import MARK_CLEAN
 from spark_core.index.merging import Files
-from spark_core.index.saved import Saved
+from spark_core.index.saved import Saved, endpoint_of
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.manifest import Part
@@ -43,7 +43,7 @@ def save(run: Run, mark: Mark) -> str:
     saved = Saved(
         repository=run.repository.id,
         instance=run.instance,
-        endpoint=run.store.endpoint_url,
+        endpoint=endpoint_of(run.store),
         run=str(run.key),
         started=mark.slices.manifest.reading_began,
         last_slice=listed.last_slice or "",

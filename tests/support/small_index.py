@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_core import __version__, lakegc_keys
-from spark_core.index.saved import Saved
+from spark_core.index.saved import Saved, endpoint_of
 from spark_core.mark.listing import namespace_slices
 from spark_core.records.figures import ListedFigures
 from spark_core.records.manifest import Part
@@ -33,7 +33,7 @@ def leave_index(run: Run, slices: StoredTable, before: Saved | None = None, **ot
     saved = Saved(
         repository=run.repository.id,
         instance=run.instance,
-        endpoint=run.store.endpoint_url,
+        endpoint=endpoint_of(run.store),
         run=str(run.key),
         started=slices.manifest.reading_began,
         last_slice=figures.last_slice or "",

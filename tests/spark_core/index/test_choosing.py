@@ -266,7 +266,12 @@ def test_an_index_that_is_not_as_it_was_left_is_a_miss(
     ("then", "now", "words"),
     [
         ("https://one.example.com", "https://two.example.com", "at https://two.example.com"),
-        ("https://one.example.com", "", "at a folder"),
+        ("https://one.example.com", "", "at its own place"),
+        (
+            "https://one.example.com",
+            "https://s3.us-east-1.amazonaws.com.example.com",
+            "at https://s3.us-east-1.amazonaws.com.example.com",
+        ),
     ],
 )
 def test_the_index_of_a_store_at_another_endpoint_is_a_miss(
@@ -284,6 +289,19 @@ def test_the_index_of_a_store_at_another_endpoint_is_a_miss(
         f"{words}"
     )
     assert choosing.last_saved(place.run(1, **OPTIONS)) is None
+
+
+def test_aws_is_one_place_whatever_its_endpoint(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The region may come from the bucket one night and from the environment the next."""
+    monkeypatch.setattr(LocalStore, "endpoint_url", "https://s3.eu-central-1.amazonaws.com")
+    _, saved = indexed(place)
+    assert saved.endpoint == ""
+    monkeypatch.setattr(
+        LocalStore, "endpoint_url", "https://s3-fips.dualstack.eu-central-1.amazonaws.com"
+    )
+    assert isinstance(chosen(place), Index)
 
 
 def test_a_damaged_verdict_is_a_miss(place: HidingPlace) -> None:
