@@ -29,6 +29,7 @@ from spark_core.run import Run
 # Earlier runs whose staged entries are looked through.
 _EARLIER = 14
 _NO_RECORD = "lakeFS keeps no record of what became of it"
+_UNREADABLE = "can no longer be read (pruned by `keep_runs`, or taken away)"
 _SIGNED = "a client wrote it at an address that lakeFS had given out, and "
 
 
@@ -177,11 +178,11 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
     Args:
         run: The run that did not list it.
         address: Its relative address.
-        is_pruned: Nobody knows what the run listed.
+        is_pruned: What the run listed cannot be read any more.
     """
     outcomes, unread = outcomes_of_any(run, [address])
     if (outcome := outcomes.get(address)) is None:
-        listing = "is pruned (`keep_runs`)" if is_pruned else "has no such object"
+        listing = _UNREADABLE if is_pruned else "has no such object"
         return Explanation(
             run.repository.id,
             address,

@@ -180,7 +180,7 @@ def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome | None:
     if run.store.exists(row["address"]):
         if said == "intended":
             return None
-        back = ", and it is in the store again: it was restored" if said in _GONE else ""
+        back = ", and it is in the store again" if said in _GONE else ""
         return told("kept", reasons=(Reason("sweep", f"{text}{back}"),))
     if said == "already_gone":
         text += ", so a restore of that run does not bring it back"

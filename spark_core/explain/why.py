@@ -39,7 +39,8 @@ def explain(run: Run, address: str) -> Explanation:
 def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     """Say why objects are kept or may go, or when they were deleted.
 
-    Each table is read once, however many objects are asked about.
+    Each table of the run is read once, however many objects are asked about; of one that it did not
+    list, the reports and journals of all runs are read.
 
     Args:
         run: The run whose tables are read; if its listing lacks an object or is pruned, what the

@@ -396,7 +396,7 @@ def test_an_explanation_follows_what_was_confirmed_held_killed_and_restored_sinc
     assert explain(run, address).state == "deleted"
     restore.restore(run, [address])
     back = explain(run, address)
-    assert (back.state, "it was restored" in back.sentence) == ("kept", True)
+    assert (back.state, "it is in the store again" in back.sentence) == ("kept", True)
 
 
 def test_an_object_that_is_gone_without_a_report_is_not_said_to_be_there(sandbox, spark, story):

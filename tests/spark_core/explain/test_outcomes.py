@@ -140,7 +140,9 @@ def test_a_report_that_cannot_be_read_is_no_report_that_says_nothing(written):
 def test_a_pruned_run_is_answered_for_by_its_report(written):
     prune(written)
     unknown = explain(written.run, A)
-    said = "is pruned (`keep_runs`), and no stored run deleted it"
+    said = (
+        "can no longer be read (pruned by `keep_runs`, or taken away), and no stored run deleted it"
+    )
     assert unknown.sentence == f"the listing of run {written.run.key} {said}"
     written.sweep({A: (4, "deleted", None)})
     found = explain(written.run, A)
