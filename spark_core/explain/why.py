@@ -40,7 +40,7 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     """Say why objects are kept or may go, or when they were deleted.
 
     Each table of the run is read once, however many objects are asked about; of one that it did not
-    list, the reports and journals of all runs are read.
+    list, or that is gone, the reports and journals of all runs are read.
 
     Args:
         run: The run whose tables are read; if its listing lacks an object or is pruned, what the
@@ -96,7 +96,10 @@ def _looked_up(
 
 
 def _fates(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the stored fates of listed objects; one that a retained commit reaches has none."""
+    """Return the stored fates of listed objects.
+
+    One that a retained commit reaches has none, unless a policy takes it.
+    """
     found = rows_of(run, tables.FATES, addresses, by_hash=True)
     return {each: row for each, row in found.items() if row["address"] in (None, each)}
 

@@ -1,7 +1,8 @@
 """The decision about objects, a pure function on arrays.
 
-The mark calls it for all objects of a bucket of hashes, and once more when branches have answered.
-Whatever else says that an object may go or stays has asked it.
+The mark calls it for all objects of a bucket of hashes, for the listed ones that no retained commit
+reaches, and once more when branches have answered; the sweep with the references of now. Whatever
+else says that an object may go or stays has asked it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Table 5: the objects that may go.
 
-These are the listed objects without those that something references, that may hide, or that people
-hold.
+These are the listed objects that no retained commit, branch or person keeps and that cannot hide,
+and those of which a retention policy takes every name, though commits have them.
 """
 
 from __future__ import annotations
