@@ -18,7 +18,7 @@ from spark_core.explain.outcomes import (
     whether_a_sweep_takes_it,
 )
 from spark_core.explain.stored_rows import rows_of
-from spark_core.mark.expired import NEVER_COMMITTED
+from spark_core.fates import WhyMayGo
 from spark_core.mark.explanations import rule_in_words
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
@@ -47,7 +47,7 @@ def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     by_policy = _by_policy(run, addresses)
     unnamed = [address for address in addresses if address not in words]
     never = _never_committed(
-        run, [address for address in unnamed if short[address] == NEVER_COMMITTED]
+        run, [address for address in unnamed if short[address] == WhyMayGo.NEVER_COMMITTED]
     )
     held = held_now(run, {each: words[each]["path"] if each in words else None for each in short})
     standing = [*held_since_the_mark(run), *whether_a_sweep_takes_it(run)]
@@ -164,11 +164,14 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
             continue
         for address in found:
             told[address] = (
-                f"{NEVER_COMMITTED}: run {key} found it staged, and since then no branch has it"
+                f"{WhyMayGo.NEVER_COMMITTED}: run {key} found it staged, "
+                "and since then no branch has it"
             )
         left = [address for address in left if address not in told]
     for address in left:
-        told[address] = f"{NEVER_COMMITTED}: {_SIGNED if ',' in address else ''}{_NO_RECORD}"
+        told[address] = (
+            f"{WhyMayGo.NEVER_COMMITTED}: {_SIGNED if ',' in address else ''}{_NO_RECORD}"
+        )
     return told
 
 
@@ -195,7 +198,7 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
     # The report says why, too: it outlives the other tables of its run.
     other, why = replace(run, key=outcome.run), outcome.why
     row = _explanations(other, [address]).get(address)
-    if row is None and why == NEVER_COMMITTED:
+    if row is None and why == WhyMayGo.NEVER_COMMITTED:
         why = _never_committed(other, [address])[address]
     was = _by_policy(other, [address]).get(address) or _was(other, address, row, why)
     return with_outcome(was, outcome)

@@ -142,9 +142,10 @@ def _kept(
 def _reason(run: Run, row: Mapping[str, Any], listed: Mapping[str, Any]) -> Reason:
     """Say why an object has its fate, as the mark stored it."""
     fate, why, until = Fate(row["fate"]), row["why"], row["until"]
-    text = why if why.startswith(fate.sentence) else f"{fate.sentence}: {why}"
     if fate in (Fate.YOUNG, Fate.UPLOADING):
         text = _age(run, fate, listed["last_modified"])
+    else:
+        text = fate.with_cause(why)
     return Reason(fate, text, until.isoformat() if until and until > run.key.instant else None)
 
 

@@ -1,7 +1,8 @@
 """What becomes of each listed object, and why: the only place that decides whether one may go.
 
 `fate` has the fates, in the order in which they are decided, `deciding` the function that finds
-that of an object, `sentences` the words for each.
+that of an object, `sentences` the words for each, `why_may_go` what more is said of one that
+nothing refers to.
 
 A copy in quarantine has no fate: its object was let go. When nobody needs the copy any more,
 `upkeep.purge_quarantine_batches` decides.
@@ -10,3 +11,4 @@ A copy in quarantine has no fate: its object was let go. When nobody needs the c
 from __future__ import annotations
 
 from spark_core.fates.fate import Fate as Fate
+from spark_core.fates.why_may_go import WhyMayGo as WhyMayGo

@@ -42,6 +42,20 @@ class Fate(StrEnum):
         """What it means, in words for people."""
         return SENTENCES[self.value]
 
+    def with_cause(self, cause: str) -> str:
+        """Return the sentence, and what the mark stored as the cause of one object's fate.
+
+        Args:
+            cause: `why` of the table `fates`, which is the sentence where there is nothing to add.
+
+        Example:
+            >>> Fate.HELD.with_cause("hold q3: path reports/**")
+            'held by name: hold q3: path reports/**'
+        """
+        # That a branch reads it is stored as the sentence with the branch's path.
+        is_whole = self is Fate.READ_BY_BRANCH or cause == self.sentence
+        return cause if is_whole else f"{self.sentence}: {cause}"
+
     @property
     def may_go(self) -> bool:
         """Whether an object of this fate may be deleted."""

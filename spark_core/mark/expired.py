@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_core import holds, schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.fates import Fate
+from spark_core.fates import Fate, WhyMayGo
 from spark_core.holds import Holds
 from spark_core.index.choosing import saves
 from spark_core.mark import explanations, fates, fates_by_answers, inventory, twins_of_waiting
@@ -55,10 +55,6 @@ from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import Batches, numbers_of
-
-ONLY_EXPIRED_COMMITS = "only in commits past their retention"
-NEVER_COMMITTED = "in no commit, and not staged"
-UNREACHABLE = "in no retained commit, and not staged"
 
 
 def expired_addresses(run: Run, mark: Mark) -> Draft:
@@ -193,7 +189,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     stored = _store_fates(run, mark, targets, decided, began)
     expired = writing.parts_of(decided.expired)
     largest = [address for _, address, *_ in decided.sums.largest]
-    explained = explanations.store(run, expired, mark.all, largest, never_committed=NEVER_COMMITTED)
+    explained = explanations.store(run, expired, mark.all, largest)
     decided.sums.explain(explained.named)
     more = {
         **missing.figures,
@@ -206,7 +202,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
         **_figures_of_fates(decided),
         policy_only=None if run.options.collects != "policies" else True,
         holds=read.held.figures,
-        reasons_complete=words.otherwise != UNREACHABLE,
+        reasons_complete=words.otherwise != WhyMayGo.UNREACHABLE,
         twins=found.figures,
         **more,
     )
@@ -289,4 +285,5 @@ def _words(mark: Mark) -> ReasonWords:
     """
     all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
     all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK
-    return ReasonWords(ONLY_EXPIRED_COMMITS, NEVER_COMMITTED if all_seen else UNREACHABLE)
+    otherwise = WhyMayGo.NEVER_COMMITTED if all_seen else WhyMayGo.UNREACHABLE
+    return ReasonWords(WhyMayGo.ONLY_EXPIRED_COMMITS, otherwise)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.fates import WhyMayGo
 from spark_core.mark.group_sums import NO_BRANCH, TOP, GroupSums, folders
 from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
@@ -89,8 +90,6 @@ def store(
     expired: Sequence[Part],
     mark: Sequence[StoredTable],
     named: Sequence[str],
-    *,
-    never_committed: str,
 ) -> Explained:
     """Explain the objects that may go, and store the explanations as a table of their own.
 
@@ -102,7 +101,6 @@ def store(
         expired: Parts of table 5.
         mark: Tables 1 to 4; beside the last one lie the entries of expired commits.
         named: Addresses whose explanation is wanted here.
-        never_committed: The reason of objects that no commit had.
     """
     *_, commits, committed = mark
     known = commits_of(run, commits)
@@ -119,9 +117,7 @@ def store(
             schemas.EXPLANATIONS,
             holds=writing.HELD_BYTES,
         )
-        orders = _ExplanationOrders(
-            target, known, run.key.instant, frozenset(named), never_committed
-        )
+        orders = _ExplanationOrders(target, known, run.key.instant, frozenset(named))
         return _stored(run, expired, mark, entries, orders)
     except UNREADABLE:
         # Somebody took the files away: nothing is explained.
@@ -137,7 +133,7 @@ def _stored(
 ) -> Explained:
     began, target = run.now(), orders.target
     listed = reading.source_of_parts(run.store, _WITH_REASON, expired)
-    objects = listed.through(_HASHED, partial(_hashed, orders.never_committed))
+    objects = listed.through(_HASHED, _hashed)
     meeting = Exchange(
         {"objects": objects, "entries": entries},
         partial(_met, -(-objects.rows // _OBJECTS_OF_A_TASK)),
@@ -210,10 +206,10 @@ def _only_words(batches: Batches) -> Batches:
         yield batch.select(_WORDS.names)
 
 
-def _hashed(never_committed: str, batches: Batches) -> Batches:
+def _hashed(batches: Batches) -> Batches:
     for batch in batches:
         addresses = batch.column("address")
-        was_committed = pc.not_equal(batch.column("reason"), never_committed)
+        was_committed = pc.not_equal(batch.column("reason"), WhyMayGo.NEVER_COMMITTED.value)
         columns = [hashed(addresses), addresses, batch.column("size_bytes"), was_committed]
         yield pa.record_batch(columns, schema=_HASHED)
 
@@ -256,14 +252,12 @@ class _ExplanationOrders:
         commits: Columns of `EXPIRED_COMMITS`.
         instant: The run's instant, from which ages are counted.
         named: Addresses whose explanation is wanted by the driver.
-        never_committed: The reason of objects that no commit had.
     """
 
     target: Target
     commits: pa.Table
     instant: datetime
     named: frozenset[str]
-    never_committed: str
 
 
 def _explain(orders: _ExplanationOrders, number: int, found: pa.Table) -> _ToldByTask:

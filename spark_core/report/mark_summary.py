@@ -8,8 +8,7 @@ from datetime import datetime
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.expired import waiting_words
-from spark_core.fates import Fate
-from spark_core.mark.expired import NEVER_COMMITTED
+from spark_core.fates import Fate, WhyMayGo
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
 from spark_core.records.figures import (
     AmountFigures,
@@ -174,9 +173,11 @@ def explained(figures: ExpiredFigures, groups: Groups | None) -> tuple[Group, ..
         groups: Those of its groups that are wanted; None where nothing was explained.
     """
     reasons = _groups(figures.by_reason)
-    never = [each for each in reasons if each.name == NEVER_COMMITTED]
+    never = [each for each in reasons if each.name == WhyMayGo.NEVER_COMMITTED]
     if groups is None:
-        rest = _total(NOT_KNOWN, [each for each in reasons if each.name != NEVER_COMMITTED])
+        rest = _total(
+            NOT_KNOWN, [each for each in reasons if each.name != WhyMayGo.NEVER_COMMITTED]
+        )
     else:
         of_table = figures.unexplained or AmountFigures(objects=0, bytes=0)
         rest = Group(NOT_KNOWN, of_table.objects, of_table.bytes)

@@ -23,9 +23,9 @@ from spark_core.explain import (
     let_go_under,
     what_if,
 )
+from spark_core.fates import WhyMayGo
 from spark_core.index.choosing import slice_seconds
 from spark_core.mark import group_sums
-from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.writing import Draft
@@ -120,8 +120,8 @@ def test_shorter_words_change_reasons_and_no_object(sandbox, spark, story, words
     reasons = {row.address: row.reason for row in rows_of(expired)}
     assert set(reasons) == {file.address for file in story.deleted}
     assert not run.store.exists(tables.manifest_key(tables.EXPLANATIONS, run.key))
-    assert (ONLY_EXPIRED_COMMITS in reasons.values()) == (words == "short")
-    assert (NEVER_COMMITTED in reasons.values()) == (words == "short")
+    assert (WhyMayGo.ONLY_EXPIRED_COMMITS in reasons.values()) == (words == "short")
+    assert (WhyMayGo.NEVER_COMMITTED in reasons.values()) == (words == "short")
 
 
 def test_an_object_of_several_paths_is_told_once_with_its_last_commit(sandbox, spark):
@@ -373,7 +373,7 @@ def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explaine
     assert expired.manifest.rows == len(story.deleted)
     assert not committed.manifest.facts["expired_ranges_all"]
     reasons = {row.reason for row in rows_of(expired)}
-    assert reasons == {UNREACHABLE}, "nobody says that no commit had an object"
+    assert reasons == {WhyMayGo.UNREACHABLE}, "nobody says that no commit had an object"
 
 
 @pytest.mark.deep

@@ -12,8 +12,8 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.errors import not_found
 from spark_core.errors import IncompleteReadError
+from spark_core.fates import WhyMayGo
 from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.run import Environment, RunOptions, open_run
@@ -212,7 +212,10 @@ def _with_a_deleted_branch(sandbox):
 
 @pytest.mark.parametrize(
     ("document", "words"),
-    [(COLLECT, (ONLY_EXPIRED_COMMITS, NEVER_COMMITTED)), (WALK, (UNREACHABLE, UNREACHABLE))],
+    [
+        (COLLECT, (WhyMayGo.ONLY_EXPIRED_COMMITS, WhyMayGo.NEVER_COMMITTED)),
+        (WALK, (WhyMayGo.UNREACHABLE, WhyMayGo.UNREACHABLE)),
+    ],
 )
 def test_where_commits_were_walked_no_reason_says_that_no_commit_had_an_object(
     sandbox, spark, document, words

@@ -9,7 +9,7 @@ from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds, mark
 from spark_core.errors import UnsafePlanError
-from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
+from spark_core.fates import WhyMayGo
 from spark_core.spark import placement
 from spark_core.sweep.plan import require_whole_plan
 from tests.support.pipeline import mark_only
@@ -62,8 +62,8 @@ def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatc
     small = marked.expired
     small_rows = _rows(run, small)
     assert {row["address"]: row["reason"] for row in small_rows} == {
-        made["expired"]: ONLY_EXPIRED_COMMITS,
-        made["overwritten"]: NEVER_COMMITTED,
+        made["expired"]: WhyMayGo.ONLY_EXPIRED_COMMITS,
+        made["overwritten"]: WhyMayGo.NEVER_COMMITTED,
     }
     facts = small.manifest.facts
     assert facts["by_fate"]["held"][0] == facts["by_fate"]["read_by_branch"][0] == 1
@@ -107,7 +107,7 @@ def test_where_an_expired_commit_cannot_be_read_no_reason_says_that_no_commit_ha
     expired = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW)).expired
     assert not expired.manifest.facts["reasons_complete"]
     reasons = {row.address: row.reason for row in rows_of(expired)}
-    assert reasons[made["expired"]] == reasons[made["overwritten"]] == UNREACHABLE
+    assert reasons[made["expired"]] == reasons[made["overwritten"]] == WhyMayGo.UNREACHABLE
 
 
 def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):

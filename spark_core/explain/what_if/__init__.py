@@ -91,7 +91,10 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     told, _ = Exchange(sources, free, HASHES, no_work).run(
         lambda: run.spark, threads=run.options.read_threads
     )
-    names = [*(name for question in questions for name in question.names), freed.NEVER_COMMITTED]
+    names = [
+        *(name for question in questions for name in question.names),
+        freed.NAME_OF_NEVER_COMMITTED,
+    ]
     *answers, never = freed.of_all_buckets(names, told)
     return WhatIf(
         run.repository.id,

@@ -16,7 +16,7 @@ from spark_core.records.figures import Groups
 from spark_core.spark.exchange import Sent, numbers_of
 
 TOP = 10
-NEVER_COMMITTED = "(never committed)"
+NAME_OF_NEVER_COMMITTED = "(never committed)"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _free_by_name(
     by_name = [
         pa.table(
             {
-                "name": names.fill_null(NEVER_COMMITTED),
+                "name": names.fill_null(NAME_OF_NEVER_COMMITTED),
                 **{level: known[level].fill_null(IN_NO_COMMIT) for level in levels},
                 "size_bytes": known["size_bytes"],
             }

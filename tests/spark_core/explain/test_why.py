@@ -24,7 +24,7 @@ def test_an_object_that_stays_is_explained_by_its_row_and_nothing_else(written, 
     assert (found.state, found.fate, reason.kind) == ("kept", fate, fate)
     assert found.sentence == f"kept: {reason.text}"
     if fate not in (Fate.YOUNG, Fate.UPLOADING):
-        assert reason.text == f"{fate.sentence}: because of dev"
+        assert reason.text == fate.with_cause("because of dev")
     assert " or " not in reason.text
 
 

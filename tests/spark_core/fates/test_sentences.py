@@ -13,3 +13,10 @@ def test_each_fate_has_a_sentence_without_an_or() -> None:
 def test_sentences_stand_in_the_order_of_fates_and_no_two_are_alike() -> None:
     assert list(SENTENCES) == [fate.value for fate in Fate]
     assert len(set(SENTENCES.values())) == len(Fate)
+
+
+def test_a_cause_follows_its_sentence_once() -> None:
+    path = f"{Fate.READ_BY_BRANCH.sentence}: a/b"
+    assert Fate.READ_BY_BRANCH.with_cause(path) == path
+    assert Fate.HELD.with_cause("hold q3") == f"{Fate.HELD.sentence}: hold q3"
+    assert [fate for fate in Fate if fate.with_cause(fate.sentence) != fate.sentence] == []

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.address_hashes import hashed
+from spark_core.fates import WhyMayGo
 from spark_core.mark import explanations
 from spark_core.references.expired_entries import ENTRIES
 
@@ -11,13 +12,13 @@ _WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "ne
 
 
 def _bucket(sizes, entries, never=()):
-    reasons = ["never" if address in never else "another" for address in sizes]
+    reasons = [WhyMayGo.NEVER_COMMITTED if address in never else "another" for address in sizes]
     columns = [list(sizes), list(sizes.values()), reasons]
     objects = pa.record_batch(columns, schema=explanations._WITH_REASON)
     addresses, paths, newest = zip(*entries, strict=True)
     columns = [hashed(pa.array(addresses)), pa.array(paths, pa.binary()), newest]
     return {
-        "objects": pa.Table.from_batches(explanations._hashed("never", iter([objects]))),
+        "objects": pa.Table.from_batches(explanations._hashed(iter([objects]))),
         "entries": pa.table(columns, schema=_WORDS),
     }
 
