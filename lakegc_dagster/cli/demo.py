@@ -58,15 +58,16 @@ def demo(
 
 
 @click.command("warm-up")
-@click.option("--again", is_flag=True, help="Make it again even if it exists.")
+@click.option("--again", is_flag=True, help="Make the archive again even if it exists.")
 @output_options
 def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
-    """Make an archive that shortens every later start of Spark; runs also work without it.
+    """Make ready what shortens later runs, which also work without it.
 
-    The command collects a small repository in a temporary directory. Java writes an archive of the
-    classes that this loaded, about 150 MB, into the user's cache directory. The archive is used
-    with a local master, by this installation of Spark and Java. Make it again after an update of
-    either.
+    The command compiles lakegc's loops to machine code and keeps that beside them, or in the user's
+    cache directory. Then it collects a small repository in a temporary directory. Java writes an
+    archive of the classes that this loaded, about 150 MB, into the user's cache directory. The
+    archive is used with a local master, by this installation of Spark and Java. Make it again after
+    an update of either.
 
     \b
     Examples:

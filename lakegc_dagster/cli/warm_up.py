@@ -1,4 +1,4 @@
-"""The warm-up: one small collection makes the archive of Spark's classes and the compiled loops."""
+"""The warm-up: the loops are compiled, and one small collection archives Spark's classes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.stored_runs import load_report
 from lakegc_dagster.terminal import java_process
+from spark_core import graveler
+from spark_core.addresses import address_hashes
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.mark import compared
 from spark_core.model import RunKey
+from spark_core.references.policies import canonical_names
 from spark_core.settings import load_settings
 from spark_core.spark.class_archive import class_archive, objection
 from spark_core.spark.java import check_java
@@ -30,7 +34,7 @@ def run_warm_up(shown: Console, *, again: bool = False) -> int:
 
     Args:
         shown: Where to say what was done.
-        again: Make it anew although it is there.
+        again: Make the archive anew although it is there.
 
     Returns:
         0.
@@ -39,6 +43,8 @@ def run_warm_up(shown: Console, *, again: bool = False) -> int:
         SettingsError: If there is no Java, or no place of the user's own for the archive.
         LakegcError: If the collection failed.
     """
+    compile_loops()
+    shown.print("ready    compiled loops", markup=False)
     version = check_java()
     archive = class_archive()
     if archive is None:
@@ -60,6 +66,18 @@ def run_warm_up(shown: Console, *, again: bool = False) -> int:
         _collect(options)
     shown.print(f"ready    {archive.path}", markup=False, soft_wrap=True)
     return 0
+
+
+def compile_loops() -> None:
+    """Compile every loop of the engine, or load what was kept of it.
+
+    Compiling takes some fifteen seconds. A collection may not come to all loops, and where the
+    archive is there already, none runs.
+    """
+    graveler.warm_up()
+    address_hashes.warm_up()
+    compared.combined(compared.REFERENCES.empty_table())
+    canonical_names.warm_up()
 
 
 def _collect(options: str) -> None:

@@ -6,7 +6,7 @@ import base64
 import zlib
 
 from spark_core.graveler.metaranges import read_metarange
-from spark_core.graveler.ranges import read_range
+from spark_core.graveler.ranges import read_dated_range
 
 _RANGE_ID = "b3e1f8b5e6d9515fc505090e3a2031ded286d5def981e11f8dc94ff287716423"
 _METARANGE_ID = "90fbb50a20b62f39f98365a0f535731b5923fb33234aefbf55b3ff71f92666e7"
@@ -36,5 +36,5 @@ def warm_up() -> None:
     for the server, its executors do not all compile the same loops at the same moment.
     """
     tables = zlib.decompress(base64.b64decode(_TABLES))
-    read_range(tables[:_RANGE_BYTES], name="range", expected_count=1, expected_id=_RANGE_ID)
+    read_dated_range(tables[:_RANGE_BYTES], name="range", expected_count=1, expected_id=_RANGE_ID)
     read_metarange(tables[_RANGE_BYTES:], name="metarange", expected_id=_METARANGE_ID)

@@ -54,6 +54,11 @@ def _mark_descendants(
                 break
 
 
+def warm_up() -> None:
+    """Compile or load the loop before a policy is the first to need it."""
+    _mark_descendants(np.zeros(2, np.int64), np.zeros(0, np.int64), 0, np.zeros(1, np.uint8))
+
+
 @dataclass
 class Graph:
     """The commits of a repository by number: each has a greater number than its parents.

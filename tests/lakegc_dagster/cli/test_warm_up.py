@@ -1,4 +1,4 @@
-"""`lakegc warm-up`: an archive of Spark's classes that is whole, or none."""
+"""`lakegc warm-up`: compiled loops, and an archive of Spark's classes that is whole, or none."""
 
 import os
 import subprocess
@@ -12,6 +12,8 @@ from lakegc_dagster.cli import warm_up
 from lakegc_dagster.cli.main import main
 from spark_core.errors import LakegcError
 from spark_core.spark.class_archive import class_archive
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -75,6 +77,57 @@ def test_a_place_that_others_can_write_is_refused_before_anything_starts(cache, 
     assert code == 2
     assert f"others may write {cache}" in output
     assert collected == []
+
+
+def test_loops_are_compiled_although_the_archive_is_there(cache, collected, monkeypatch):
+    _warm_up()
+    compiled = []
+    monkeypatch.setattr(warm_up, "compile_loops", lambda: compiled.append(True))
+    code, output = _warm_up()
+    assert (code, compiled, len(collected)) == (0, [True], 1)
+    assert "ready    compiled loops" in output
+
+
+MARKS = """
+import sys
+from pathlib import Path
+from numba.core import event
+from lakegc_dagster.cli.warm_up import compile_loops
+from tests.support.example_names import a_marked_repository
+
+class Compiled(event.Listener):
+    def on_start(self, found):
+        loop = found.data["dispatcher"].py_func
+        if loop.__module__.startswith("spark_core."):
+            print(loop.__qualname__)
+
+    def on_end(self, found):
+        pass
+
+if sys.argv[2] == "compiles":
+    compile_loops()
+event.register("numba:compile", Compiled())
+with a_marked_repository(Path(sys.argv[1])):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_mark_after_it_compiles_nothing(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "loops")}
+    for number, word in enumerate(["compiles", "loads"]):
+        lake = tmp_path / str(number)
+        lake.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", MARKS, str(lake), word],
+            env=env,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == []
 
 
 @pytest.mark.deep
