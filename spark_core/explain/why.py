@@ -15,7 +15,7 @@ from spark_core.explain.let_go import let_go, not_listed, with_outcome
 from spark_core.explain.outcomes import gone_from_the_store
 from spark_core.explain.stored_rows import rows_of
 from spark_core.fates import Fate
-from spark_core.plain_text import span_text
+from spark_core.fates.sentences import written_after_inventory, written_too_lately
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
@@ -152,15 +152,10 @@ def _reason(run: Run, row: Mapping[str, Any], listed: Mapping[str, Any]) -> Reas
 def _age(run: Run, fate: Fate, modified: datetime) -> str:
     figures = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
     limits, inventory = run.as_decided(figures).limits, figures.inventory
-    written = f"it was written at {modified:%Y-%m-%d %H:%M} UTC"
     if inventory is not None and fate is Fate.YOUNG and modified < limits.cutoff:
-        return (
-            f"{written}, about when the inventory of {inventory.created_at} was made, or later: "
-            "the next one decides"
-        )
+        return written_after_inventory(modified, inventory.created_at)
     limit = limits.uploads_cutoff if fate is Fate.UPLOADING else limits.cutoff
-    young = span_text(run.key.instant - limit)
-    return f"{written}, and objects younger than {young} are left alone"
+    return written_too_lately(modified, run.key.instant - limit)
 
 
 def _commits(found: Sequence[Holder]) -> list[Reason]:
