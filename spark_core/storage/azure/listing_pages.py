@@ -1,14 +1,12 @@
-"""What Azure Blob Storage answers to a listing and to a bulk deletion, read to the byte.
+"""What Azure Blob Storage answers to a listing, read to the byte.
 
 The client asks, and the answers are read here. The client's own reader makes a large object of
-every blob, some 100 ms for 1,000. It also gives the answers of a bulk deletion by position. But the
-store names each by a number, and may answer in another order, or only once for all.
+every blob, some 100 ms for 1,000.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
@@ -18,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.schemas import INSTANT
-from spark_core.storage.azure.errors import AzureFailure
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.listing_rows import listing_batch
 
@@ -34,11 +31,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"\A[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT\Z")
 # The mark of the directories that accounts with a hierarchical namespace list among the blobs.
 FOLDER = "hdi_isfolder"
-
-_BOUNDARY = re.compile(r'boundary="?([^";,\s]+)"?')
-_NUMBER = re.compile(rb"^Content-ID:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
-_STATUS = re.compile(rb"^HTTP/1\.[01] (\d{3})\b", re.MULTILINE)
-_CODE = re.compile(rb"^x-ms-error-code:[ \t]*(\w{1,80})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 
 
 def repeats(page: Page, before: Page | None) -> bool:
@@ -144,42 +136,3 @@ def _name(tag: str, element: ET.Element | None, listed: Listed) -> str:
         except UnicodeDecodeError as error:
             raise listed.not_utf8(error.object) from error
     return listed.names((name,))[0]
-
-
-def batch_answers(
-    body: bytes, content_type: str, count: int
-) -> tuple[dict[int, AzureFailure], AzureFailure | None]:
-    """Read the answers to a bulk deletion.
-
-    Args:
-        body: `multipart/mixed`, one HTTP answer in each part.
-        content_type: Its header, which names the boundary.
-        count: How many keys were asked for.
-
-    Returns:
-        The answers by the number of the key in the request, and one answer that names no key and so
-        holds for the request as a whole. A number that is answered twice has no answer: nobody can
-        tell which one is true.
-    """
-    match = _BOUNDARY.search(content_type)
-    found: dict[int, list[AzureFailure]] = {}
-    whole: AzureFailure | None = None
-    for number, answer in _parts(body, match[1].encode()) if match else ():
-        if number is None:
-            whole = whole or answer
-        elif number < count:
-            found.setdefault(number, []).append(answer)
-    return {number: answers[0] for number, answers in found.items() if len(answers) == 1}, whole
-
-
-def _parts(body: bytes, boundary: bytes) -> Iterator[tuple[int | None, AzureFailure]]:
-    for part in body.split(b"--" + boundary)[1:]:
-        status = _STATUS.search(part)
-        if status is None:
-            continue
-        code = _CODE.search(part, status.start())
-        number = _NUMBER.search(part, 0, status.start())
-        yield (
-            (int(number[1]) if number else None),
-            AzureFailure(int(status[1]), code[1].decode() if code else ""),
-        )

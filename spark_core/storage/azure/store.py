@@ -24,7 +24,7 @@ from spark_core.storage.azure.ambiguous_names import NOT_OF_AZURE, misnamed
 from spark_core.storage.azure.clients import AzureClients, open_clients, signed_link
 from spark_core.storage.azure.copies import Container
 from spark_core.storage.azure.credentials import check_options, credentials_to_carry
-from spark_core.storage.azure.deletion import answers_by_key, knows_no_bulk, send_bulk
+from spark_core.storage.azure.deletion import send_bulk
 from spark_core.storage.azure.errors import (
     CLIENT_ERRORS,
     deletion_answer,
@@ -226,16 +226,12 @@ class AzureStore(RemoteStore[_Opened]):
         """Send one bulk request, or one for each key if the store knows none."""
         if not self._bulk:
             return self._one_by_one(keys, pace)
-        container, names = self._container, [self._before + key for key in keys]
+        container, names = self._container, {self._before + key: key for key in keys}
         self.requests["delete"] += 1
         with paced(pace):
-            answer, failure = send_bulk(container, self._place.account, names)
-        if answer is not None:
-            return answers_by_key(keys, answer)
-        if failure is None:
-            return {}
-        if not knows_no_bulk(failure):
-            return dict.fromkeys(keys, deletion_answer(failure, again=False))
+            answers = send_bulk(container, self._place.account, [*names])
+        if answers is not None:
+            return {names[name]: answer for name, answer in answers.items()}
         self._bulk = False
         pace()
         return self._one_by_one(keys, pace)

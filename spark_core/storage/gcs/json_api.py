@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from google.api_core.exceptions import from_http_response
 
 from spark_core.json_and_toml import read_json
-from spark_core.storage.gcs.batch import batch_answers, batch_request
-from spark_core.storage.gcs.errors import GcsFailure
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,9 @@ class JsonApi:
             return self.json(url, params)
         return _json(_success(self.session.post(url, params=params, timeout=self.timeout)))
 
-    def delete(self, endpoint: str, urls: Sequence[str]) -> dict[int, GcsFailure]:
-        """Delete several objects in one request; see `batch_answers`."""
-        content_type, body = batch_request(urls)
-        answer = _success(
+    def post_batch(self, endpoint: str, content_type: str, body: bytes) -> Any:
+        """Send several requests in one and return the answer."""
+        return _success(
             self.session.post(
                 f"{endpoint}/batch/storage/v1",
                 data=body,
@@ -52,7 +49,6 @@ class JsonApi:
                 timeout=self.timeout,
             )
         )
-        return batch_answers(answer.headers.get("Content-Type", ""), answer.content)
 
 
 def _success(answer: Any) -> Any:

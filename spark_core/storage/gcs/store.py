@@ -20,14 +20,13 @@ from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.endpoint_urls import bare_url
 from spark_core.storage.failures import ClientWords
-from spark_core.storage.gcs.batch import MAX_PARTS
 from spark_core.storage.gcs.clients import GCSClients, check_options, open_clients, patience
 from spark_core.storage.gcs.copies import Bucket
 from spark_core.storage.gcs.credentials import credentials_to_carry
+from spark_core.storage.gcs.deletion import MAX_PARTS, send_bulk
 from spark_core.storage.gcs.errors import (
     CLIENT_ERRORS,
     PERMISSIONS,
-    deletion_answer,
     explain,
     failure_of,
     unconfirmed,
@@ -257,16 +256,13 @@ class GcsStore(OrderedRemoteStore[GCSClients]):
         """
         self.requests["delete"] += 1
         try:
-            parts = self._api.delete(
-                self._clients.endpoint, [self._url(self._before + key) for key in keys]
+            answers = send_bulk(
+                self._api,
+                self._clients.endpoint,
+                {key: self._url(self._before + key) for key in keys},
             )
         except CLIENT_ERRORS as error:
             return dict.fromkeys(keys, unconfirmed(error))
-        answers = {
-            keys[number]: deletion_answer(failure)
-            for number, failure in parts.items()
-            if number < len(keys)
-        }
         if any(answer.outcome == "already_gone" for answer in answers.values()):
             try:
                 self._confirm_bucket()

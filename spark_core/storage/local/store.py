@@ -232,7 +232,7 @@ class LocalStore(ObjectStore):
         """Unlink files one by one; never a directory, never through a link."""
         return delete_in_batches(
             keys,
-            lambda some: self._unlink(some, pace),
+            lambda some: self._send_deletion(some, pace),
             self.options,
             size=self.delete_batch_size,
             pace=pace,
@@ -247,11 +247,11 @@ class LocalStore(ObjectStore):
             return unsafe_name(key)
         return None
 
-    def _unlink(self, keys: Sequence[str], pace: Pace) -> dict[str, KeyAnswer]:
+    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> dict[str, KeyAnswer]:
         self.requests["delete"] += len(keys)
-        return one_by_one(keys, self._unlink_one, pace)
+        return one_by_one(keys, self._delete_one, pace)
 
-    def _unlink_one(self, key: str) -> KeyAnswer:
+    def _delete_one(self, key: str) -> KeyAnswer:
         try:
             with self._parent(key) as (directory, name):
                 file_status(name, directory)

@@ -244,7 +244,7 @@ def test_a_mount_that_hangs_in_the_middle_of_a_batch_lets_no_later_file_go_witho
         """What a sweep raises when the time is over that it may delete in."""
 
     seconds, paced = [0.0], []
-    unlink = store._unlink_one
+    unlink = store._delete_one
 
     def hanging(key):
         seconds[0] += 600 if key == "data/b" else 0.001
@@ -257,7 +257,7 @@ def test_a_mount_that_hangs_in_the_middle_of_a_batch_lets_no_later_file_go_witho
 
     for name in "abcd":
         outside.put(f"data/{name}", b"x")
-    monkeypatch.setattr(store, "_unlink_one", hanging)
+    monkeypatch.setattr(store, "_delete_one", hanging)
     monkeypatch.setattr(deletion, "monotonic", lambda: seconds[0])
     with pytest.raises(PassedError):
         store.delete([f"data/{name}" for name in "abcd"], pace=pace)

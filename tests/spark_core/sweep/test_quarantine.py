@@ -178,10 +178,10 @@ def test_only_what_a_sweep_put_there_is_deleted(written, store):
 
 def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, store, monkeypatch):
     sweep(written)
-    unlink = store._unlink_one
+    unlink = store._delete_one
     monkeypatch.setattr(
         store,
-        "_unlink_one",
+        "_delete_one",
         lambda key: unlink(key) if key.endswith("a") else KeyAnswer("refused", "held"),
     )
     assert purged(after(written.run, 31)) == (1, 4, 1)

@@ -135,7 +135,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
 
     Somebody may need the object by then.
     """
-    key, sent, unlink = _in_quarantine(run), [], run.store._unlink
+    key, sent, unlink = _in_quarantine(run), [], run.store._send_deletion
 
     def hang(keys, pace):
         if keys != [key]:
@@ -144,7 +144,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
         run.environment.clock.instant += timedelta(minutes=2)
         return {key: KeyAnswer("failed", "no answer in 2 minutes", passing=True) for key in keys}
 
-    monkeypatch.setattr(run.store, "_unlink", hang)
+    monkeypatch.setattr(run.store, "_send_deletion", hang)
     monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
     began = run.now()
     house = house_keeping.keep_house(run)
@@ -187,7 +187,7 @@ def _told(run, house):
 def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(
     run, looked, monkeypatch, answer
 ):
-    key, unlink = _in_quarantine(run), run.store._unlink
+    key, unlink = _in_quarantine(run), run.store._send_deletion
 
     def lost(keys, pace):
         told = unlink(keys, pace)
@@ -197,7 +197,7 @@ def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(
             else told
         )
 
-    monkeypatch.setattr(run.store, "_unlink", lost)
+    monkeypatch.setattr(run.store, "_send_deletion", lost)
     house = house_keeping.keep_house(run)
     assert not run.store.exists(key)
     assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == (

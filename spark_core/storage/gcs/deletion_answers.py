@@ -1,50 +1,36 @@
-"""Many deletions in one request to GCS: what is sent, and what each part of the answer says.
+"""What GCS answers to a bulk deletion, name by name.
 
-The client's own batch ties answers to requests only by their order, and raises the last failure
-for all. Here every part carries the number of its key. So no answer is taken for another key's
-(Google promises no order), and a key without an answer stays unconfirmed.
-
-References:
-    Cloud Storage documentation, "Batch requests".
+Each part of the answer carries the number of its name. So no answer is taken for another's (Google
+promises no order), and a name without an answer stays unconfirmed.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Sequence
 from email.parser import BytesParser
-from urllib.parse import urlsplit
+from typing import Any
 
-from spark_core.storage.gcs.errors import GcsFailure, reason_of
-
-# The most parts that Google takes in one request.
-MAX_PARTS = 100
+from spark_core.storage.deletion import KeyAnswer
+from spark_core.storage.gcs.errors import GcsFailure, deletion_answer, reason_of
 
 _ANSWERED = re.compile(r"<?response-lakegc\+(\d{1,3})>?")
 _STATUS = re.compile(rb"\s*HTTP/[\d.]+ (\d{3})\b")
 
 
-def batch_request(urls: Sequence[str]) -> tuple[str, bytes]:
-    """Write a request that deletes several objects.
+def answers_by_name(names: Sequence[str], answer: Any) -> dict[str, KeyAnswer]:
+    """Read what the store answers for each name.
 
     Args:
-        urls: One per object, percent-encoded, at most `MAX_PARTS`. Only the path of each is sent,
-            as Google wants it.
-
-    Returns:
-        Content type and body.
+        names: Those of the request.
+        answer: The answer of Google's client.
     """
-    boundary = f"lakegc-{secrets.token_hex(16)}"
-    parts = [
-        f"--{boundary}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n"
-        f"Content-ID: <lakegc+{number}>\r\n\r\nDELETE {urlsplit(url).path} "
-        "HTTP/1.1\r\nContent-Length: 0\r\n\r\n\r\n"
-        for number, url in enumerate(urls)
-    ]
-    return f'multipart/mixed; boundary="{boundary}"', "".join(
-        [*parts, f"--{boundary}--\r\n"]
-    ).encode("ascii")
+    parts = batch_answers(answer.headers.get("Content-Type", ""), answer.content)
+    return {
+        names[number]: deletion_answer(failure)
+        for number, failure in parts.items()
+        if number < len(names)
+    }
 
 
 def batch_answers(content_type: str, body: bytes) -> dict[int, GcsFailure]:
