@@ -85,8 +85,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
     with ExitStack() as stack:
         from spark_core.references.policies import parsing, versions
 
-        effect = read_settings(config, stack).repository(repository).policy_effect
-        policy = parsing.parse(file.read_bytes(), name=str(file), policy_effect=effect)
+        policy = parsing.parse(file.read_bytes(), name=str(file))
         run = open_now(config, stack, repository)
         version = versions.store_version(run, policy, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
@@ -228,8 +227,7 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         from spark_core.references.policies import parsing, what_if
 
         settings = read_settings(config, stack)
-        effect = settings.repository(repository).policy_effect
-        policy = parsing.parse(file.read_bytes(), name=str(file), policy_effect=effect)
+        policy = parsing.parse(file.read_bytes(), name=str(file))
         run = None
         if not all(rule.removes for rule in policy.rules):
             run = open_chosen(settings, repository, key)

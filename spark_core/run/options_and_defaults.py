@@ -60,8 +60,6 @@ class RunOptions:
         policies: What the repository's retention policy does: `mark` shows in each mark what it
             names; `sweep` also lets that go, once its document was confirmed, and `lakegc retention
             remove` removes what its `remove` rules name; `off` does not look at it.
-        policy_effect: What a rule of a policy does that names no effect, when the policy is set:
-            `expire` lets objects go from the store, `remove` removes entries by a commit.
         collects: `all` lets go what nothing reaches, and what the policy names; `policies` only the
             latter, as `lakegc expire` does.
         max_policy_share: What a rule of the policy names waits when it is more than this share of
@@ -147,7 +145,6 @@ class RunOptions:
     strangers: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
     inherited: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
     policies: Literal["off", "mark", "sweep"] = "off"
-    policy_effect: Literal["expire", "remove"] = "expire"
     collects: Literal["all", "policies"] = "all"
     max_policy_share: Annotated[float, Option(ge=0, le=1)] = 0.25
     explain: Literal["full", "short", "off"] = "full"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_core.references.policies import lifecycle, places
-from spark_core.references.policies.document import Effect, Policy
+from spark_core.references.policies.document import Policy
 from spark_core.references.policies.faults import Fault, Faults, PolicyError
 from spark_core.references.policies.places import UnreadableError, Value, shown
 from spark_core.references.policies.rule_parsing import BRANCH, read_rule
@@ -19,14 +19,12 @@ MOST_RULES = 1_000
 MOST_BYTES = 1_000_000
 
 
-def parse(data: bytes, *, name: str, policy_effect: Effect = "expire") -> Policy:
+def parse(data: bytes, *, name: str) -> Policy:
     """Read a document, JSON or YAML, in either form.
 
     Args:
         data: The bytes of the file.
         name: Name of the file, for the message.
-        policy_effect: Effect of rules that name none. A rule that then removes names its effect in
-            what is read, so that the digest is of it.
 
     Raises:
         PolicyError: With every fault and its place in the file.
@@ -41,7 +39,7 @@ def parse(data: bytes, *, name: str, policy_effect: Effect = "expire") -> Policy
     except UnreadableError as unreadable:
         raise PolicyError.of(name, [Fault(unreadable.place, "", unreadable.problem)]) from None
     faults = Faults()
-    policy = _policy(root, faults, policy_effect)
+    policy = _policy(root, faults)
     if policy is None or faults.found:
         ordered = sorted(
             faults.found,
@@ -68,7 +66,7 @@ def of_content(content: Mapping[str, Any], *, name: str) -> Policy:
     return parse(_stored(content), name=name)
 
 
-def _policy(root: Value, faults: Faults, policy_effect: Effect) -> Policy | None:
+def _policy(root: Value, faults: Faults) -> Policy | None:
     found = faults.keys(root, "", ("rules", "branch_order", lifecycle.SECTION))
     if found is None:
         return None
@@ -92,10 +90,7 @@ def _policy(root: Value, faults: Faults, policy_effect: Effect) -> Policy | None
             f"{len(listed.content):,} rules, wanted 1 to {MOST_RULES:,} (`lakegc retention "
             "delete` ends a policy)",
         )
-    rules = [
-        read_rule(value, f"rules[{at}]", faults, policy_effect)
-        for at, value in enumerate(listed.content)
-    ]
+    rules = [read_rule(value, f"rules[{at}]", faults) for at, value in enumerate(listed.content)]
     return Policy(tuple(rule for rule in rules if rule is not None), order, section)
 
 

@@ -31,14 +31,13 @@ LONGEST_DAYS = 36_500
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
-def read_rule(value: Value, key: str, faults: Faults, policy_effect: Effect) -> Rule | None:
+def read_rule(value: Value, key: str, faults: Faults) -> Rule | None:
     """Read a rule; None if it is none, as the faults say.
 
     Args:
         value: The rule.
         key: Its key in the document.
         faults: Receives what is wrong with it.
-        policy_effect: Effect of a rule that names none.
     """
     known = ("filter", "status", "effect", "expiration", *_BESIDE)
     found = faults.keys(value, key, known)
@@ -46,7 +45,7 @@ def read_rule(value: Value, key: str, faults: Faults, policy_effect: Effect) -> 
         return None
     branch, path = _filter(found.get("filter"), below(key, "filter"), faults)
     is_enabled = _status(found.get("status"), below(key, "status"), faults)
-    effect = _effect(found.get("effect"), below(key, "effect"), faults, policy_effect)
+    effect = _effect(found.get("effect"), below(key, "effect"), faults)
     removes = effect == REMOVE
     periods = _periods(value, found, key, faults, removes=removes)
     if removes and branch is None:
@@ -91,9 +90,9 @@ def _status(value: Value | None, key: str, faults: Faults) -> bool:
     return value is None or value.content == "enabled"
 
 
-def _effect(value: Value | None, key: str, faults: Faults, policy_effect: Effect) -> Effect | None:
+def _effect(value: Value | None, key: str, faults: Faults) -> Effect | None:
     if value is None:
-        return REMOVE if policy_effect == REMOVE else None
+        return None
     for effect in EFFECTS:
         if value.content == effect:
             return effect

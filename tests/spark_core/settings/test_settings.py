@@ -184,7 +184,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "strangers": "collect",
         "inherited": "collect",
         "policies": "mark",
-        "policy_effect": "remove",
         "collects": "policies",
         "max_policy_share": 0.1,
         "explain": "short",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_core.references.policies.document import Period, Policy, Rule
 from spark_core.references.policies.faults import PolicyError
-from spark_core.references.policies.parsing import MOST_RULES, of_content, parse
+from spark_core.references.policies.parsing import MOST_RULES, parse
 from spark_core.references.policies.schema import FILE, SCHEMA, schema_text
 from tests.support.examples import examples
 
@@ -456,15 +456,3 @@ def test_any_text_is_a_policy_or_is_refused(text):
         read(text.encode("utf-8", "surrogatepass"))
     except PolicyError:
         return
-
-
-def test_a_rule_without_an_effect_has_that_of_the_repository_and_names_it_from_then_on():
-    text = b'{"rules": [{"filter": {"prefix": "main/x/"}, "expiration": {"days": 1}}]}'
-    usual, removing = (
-        parse(text, name="x", policy_effect=effect) for effect in ("expire", "remove")
-    )
-    assert (usual.rules[0].effect, removing.rules[0].effect) == (None, "remove")
-    assert of_content(removing.content(), name="x") == removing
-    assert usual.digest != removing.digest
-    with pytest.raises(PolicyError, match="has no prefix"):
-        parse(b'{"rules": [{"expiration": {"days": 1}}]}', name="x", policy_effect="remove")
