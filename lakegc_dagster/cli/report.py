@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--metadata",
     is_flag=True,
-    help="Show instead which of lakeFS's own tables no commit names; nothing deletes them.",
+    help="Show instead which of lakeFS's own tables no commit names, and what collections left.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @command_body

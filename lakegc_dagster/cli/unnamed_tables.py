@@ -1,7 +1,8 @@
-"""`lakegc report --metadata`: which of lakeFS's own tables nothing names."""
+"""`lakegc report --metadata`: which of lakeFS's tables nothing names, and what collections left."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,13 @@ from spark_core.plain_text import bytes_text
 
 if TYPE_CHECKING:
     from spark_core.explain import TablesReport
+    from spark_core.explain.unnamed_tables import Tables
     from spark_core.model import RunKey
+
+_NOBODY = (
+    "Nothing deletes any of them, and nobody should: what nothing names here may be that of a "
+    "compacted branch, of a merge or an import under way, or of a dump that is kept elsewhere."
+)
 
 
 def show_tables(config: Path | None, repository: str, key: RunKey | None, *, as_json: bool) -> None:
@@ -35,19 +42,24 @@ def show_tables(config: Path | None, repository: str, key: RunKey | None, *, as_
 
 
 def _lines(found: TablesReport) -> list[str]:
-    lines = [f"tables of the server under {found.prefix}/ of {found.repository}"]
-    for group in found.groups:
-        if not group.files:
-            continue
-        line = f"{group.what:40} {group.files:>9,}  {bytes_text(group.size_bytes):>9}"
-        older = [
-            f"{size[0]:,} ({bytes_text(size[1])}) older than {age}"
-            for age, size in group.older.items()
-            if size[0]
-        ]
-        lines.append("; ".join([line, *older]))
-    lines.append(
-        "Nothing deletes any of them, and nobody should: what nothing names here may be that of a "
-        "compacted branch, of a merge or an import under way, or of a dump that is kept elsewhere."
-    )
-    return lines
+    grown = (f"{bytes_text(size)} in {age}" for age, size in found.grown.items())
+    return [
+        f"tables of the server under {found.prefix}/ of {found.repository}",
+        *_groups(found.groups),
+        _NOBODY,
+        f"\nfiles of collections under {found.prefix}/retention/gc/, without objects in quarantine",
+        *_groups(found.collections),
+        f"These and the dumps grew by no more than {', '.join(grown)}.",
+    ]
+
+
+def _groups(groups: Sequence[Tables]) -> Iterator[str]:
+    for group in groups:
+        if group.files:
+            line = f"{group.what:40} {group.files:>9,}  {bytes_text(group.size_bytes):>9}"
+            older = (
+                f"{files:,} ({bytes_text(size)}) older than {age}"
+                for age, (files, size) in group.older.items()
+                if files
+            )
+            yield "; ".join([line, *older])

@@ -3,7 +3,7 @@
 The server never deletes a range or a metarange, and nobody else may: what no commit names may be
 needed all the same. A compacted branch has a metarange that only its record names, a merge or an
 import under way has written tables that its commit will name, and whoever keeps a dump for a
-disaster restores commits from it. So this only counts.
+disaster restores commits from it. So this only counts, and beside them what collections left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from spark_core import graveler
+from spark_core import graveler, lakegc_keys
 from spark_core.errors import CorruptTableError
 from spark_core.graveler.commits import COMMIT
 from spark_core.graveler.records import METARANGES
@@ -24,6 +24,8 @@ from spark_core.references.compacted import servers_tables
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved
+from spark_core.storage import ObjectStore
+from spark_core.storage.listings import listed_together
 
 # What a table is, in the words of the answer; the order is that of the answer.
 NAMED = "named by a commit of now"
@@ -44,12 +46,18 @@ GROUPS = (
 )
 # Groups that nobody names.
 UNNAMED = (UNNAMED_METARANGE, BELOW_THEM, UNNAMED_RANGE)
+# What collections left.
+INDEX = "the index of lakegc"
+OF_RUNS = "tables and records of lakegc's runs"
+FOR_CALLS = "the server's lists and scans for marks"
+OTHERS = "others: rules, leases, holds, ..."
+COLLECTIONS = (INDEX, OF_RUNS, FOR_CALLS, OTHERS)
 _AGES = (("a day", 1), ("30 days", 30), ("a year", 365))
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A group of tables.
+    """A group of tables, or of other files.
 
     Attributes:
         what: The group.
@@ -70,19 +78,31 @@ class Tables:
 
 @dataclass(frozen=True)
 class TablesReport:
-    """The server's tables by who names them."""
+    """The server's tables by who names them, and the files that collections left."""
 
     repository: str
     prefix: str
     groups: Sequence[Tables]
+    collections: Sequence[Tables] = ()
+
+    @property
+    def grown(self) -> Mapping[str, int]:
+        """By how many bytes collections and dumps grew at most, by time: so much is younger."""
+        made = [*self.collections, *(group for group in self.groups if group.what == OF_A_DUMP)]
+        return {
+            age: sum(group.size_bytes - group.older.get(age, (0, 0))[1] for group in made)
+            for age, _ in _AGES
+        }
 
     def to_json(self) -> str:
         """Return one JSON object."""
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps({**asdict(self), "grown": self.grown}, indent=1)
 
 
-# Table id -> bytes and last writing.
-_There = Mapping[str, tuple[int, datetime]]
+# Bytes and last writing of a file.
+_File = tuple[int, datetime]
+# Table id -> its file.
+_There = Mapping[str, _File]
 
 
 def unnamed_tables(run: Run) -> TablesReport:
@@ -101,6 +121,8 @@ def unnamed_tables(run: Run) -> TablesReport:
     """
     prefix = tables_prefix(run)
     there = {id_: (size, at) for id_, size, at in servers_tables(run.store, prefix)}
+    # Before this leaves a list of commits there itself.
+    left = _left_by_collections(run.store, prefix)
     commits = read_commits(run, prefix).refs.commits.values()
     reader = TableReader.of(run, prefix)
     kinds = _Kinds(reader, there)
@@ -112,7 +134,30 @@ def unnamed_tables(run: Run) -> TablesReport:
     for id_ in there:
         found[kinds.group(id_, named, by_dump, below)].append(id_)
     groups = [_group(what, [there[id_] for id_ in ids], run.now()) for what, ids in found.items()]
-    return TablesReport(run.repository.id, prefix, groups)
+    collections = [_group(what, files, run.now()) for what, files in left.items()]
+    return TablesReport(run.repository.id, prefix, groups, collections)
+
+
+def _left_by_collections(store: ObjectStore, prefix: str) -> Mapping[str, Sequence[_File]]:
+    """List the files of collections; objects in quarantine are none."""
+    found: dict[str, list[_File]] = {what: [] for what in COLLECTIONS}
+    for parent in sorted({lakegc_keys.ROOT, f"{prefix}/retention/gc/"}):
+        folders = set(store.children(parent)[0]) - {lakegc_keys.QUARANTINE}
+        names = [folder.removeprefix(parent).rstrip("/") for folder in folders]
+        for batch in listed_together(store, parent, names):
+            for row in batch.to_pylist():
+                what = _left_as(row["key"].removeprefix(parent))
+                found[what].append((row["size_bytes"], row["last_modified"]))
+    return found
+
+
+def _left_as(name: str) -> str:
+    if lakegc_keys.run_of(key := f"{lakegc_keys.ROOT}{name}") is not None:
+        return OF_RUNS
+    if key.startswith(lakegc_keys.INDEX):
+        return INDEX
+    is_server = name.startswith((f"{lakegc_keys.COMMITS}/", f"{lakegc_keys.UNCOMMITTED}/"))
+    return FOR_CALLS if is_server else OTHERS
 
 
 @dataclass
@@ -187,7 +232,7 @@ class _Kinds:
         return BELOW_THEM if id_ in below else UNNAMED_RANGE
 
 
-def _group(what: str, tables: Sequence[tuple[int, datetime]], now: datetime) -> Tables:
+def _group(what: str, tables: Sequence[_File], now: datetime) -> Tables:
     dates = sorted(at for _, at in tables)
     older = {}
     for words, days in _AGES:

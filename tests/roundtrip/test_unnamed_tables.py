@@ -1,17 +1,22 @@
 """The report of lakeFS's own tables: who names each, its bytes and its age; nothing is deleted."""
 
 import json
+import os
 import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
-from spark_core import explain
+from spark_core import explain, lakegc_keys
 from spark_core.explain.unnamed_tables import (
     BELOW_THEM,
+    FOR_CALLS,
+    INDEX,
     NAMED,
     OF_A_DUMP,
+    OF_RUNS,
+    OTHERS,
     UNNAMED,
     UNNAMED_METARANGE,
     UNREADABLE,
@@ -75,6 +80,35 @@ def test_what_only_the_record_of_a_branch_names_is_shown_and_stays(run, sandbox)
 def test_a_file_that_is_no_table_is_shown_as_one(run):
     run.store.put("_lakefs/" + "0" * 64, b"no table")
     assert _groups(run)[UNREADABLE].size_bytes == len(b"no table")
+
+
+def test_what_collections_left_is_counted_with_what_it_grew_by(run, sandbox):
+    folder = sandbox.blockstore / "repo"
+    files = [path for path in (folder / lakegc_keys.ROOT).rglob("*") if path.is_file()]
+    there = sum(path.stat().st_size for path in files)
+    (rules,) = (path.stat().st_size for path in files if "rules" in path.parts)
+    for name, days in (
+        (f"{lakegc_keys.INDEX}old", 400),
+        (f"{lakegc_keys.INDEX}new", 20),
+        (f"{lakegc_keys.UNIFIED}mark/summary.json", 20),
+        (f"{lakegc_keys.in_quarantine(run.key)}data/object", 20),
+    ):
+        run.store.put(name, b"1234")
+        written = (NOW - timedelta(days=days)).timestamp()
+        os.utime(folder / name, (written, written))
+    found = explain.unnamed_tables(run)
+    left = {group.what: group for group in found.collections}
+    assert {what: group.older["30 days"] for what, group in left.items()} == {
+        INDEX: (1, 4), OF_RUNS: (0, 0), FOR_CALLS: (0, 0), OTHERS: (1, rules)
+    }  # fmt: skip
+    assert {what: group.files for what, group in left.items()} == {
+        INDEX: 2, OF_RUNS: len(files) - 3, FOR_CALLS: 1, OTHERS: 3
+    }, "a list of commits; beside what was put the rules and a probe"  # fmt: skip
+    assert sum(group.size_bytes for group in left.values()) == there + 12
+    dumps = sum(group.size_bytes for group in found.groups if group.what == OF_A_DUMP)
+    day, year = there - rules + dumps, there + dumps + 8
+    assert found.grown == {"a day": day, "30 days": year - rules, "a year": year}
+    assert json.loads(found.to_json())["grown"] == found.grown
 
 
 def test_nothing_is_deleted_and_the_answer_is_json(run, monkeypatch):

@@ -9,7 +9,7 @@ from lakegc_dagster import stored_runs
 from lakegc_dagster.cli import unnamed_tables as command
 from lakegc_dagster.cli.main import main
 from spark_core import explain
-from spark_core.explain.unnamed_tables import NAMED, UNNAMED_RANGE, Tables
+from spark_core.explain.unnamed_tables import INDEX, NAMED, OF_A_DUMP, UNNAMED_RANGE, Tables
 
 NONE = {"a day": (0, 0)}
 FOUND = explain.TablesReport(
@@ -18,8 +18,10 @@ FOUND = explain.TablesReport(
     [
         Tables(NAMED, 3, 3_000, "2026-11-19", "2026-11-20", NONE),
         Tables(UNNAMED_RANGE, 2, 500, "2026-01-19", "2026-11-20", {"a day": (1, 200)}),
+        Tables(OF_A_DUMP, 4, 7_000, "2026-10-01", "2026-11-20", {"a day": (2, 5_000)}),
         Tables("others", 0, 0, None, None, NONE),
     ],
+    [Tables(INDEX, 1, 4_000, "2026-11-19", "2026-11-19", {"a day": (1, 4_000), "30 days": (0, 0)})],
 )
 
 
@@ -38,6 +40,12 @@ def test_groups_are_shown_with_bytes_and_ages_and_that_nothing_deletes_them():
         "named by a commit of now 3 3.0 kB",
         "ranges that nothing names 2 500 bytes; 1 (200 bytes) older than a day",
     ]
+    assert lines[-3].startswith("files of collections under _lakefs/retention/gc/")
+    assert lines[-2] == "the index of lakegc 1 4.0 kB; 1 (4.0 kB) older than a day"
+    assert lines[-1] == (
+        "These and the dumps grew by no more than 2.0 kB in a day, 11.0 kB in 30 days, "
+        "11.0 kB in a year."
+    )
     assert "others" not in told.stdout
     assert "Nothing deletes any of them" in told.stdout
 
