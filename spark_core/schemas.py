@@ -187,7 +187,8 @@ INDEXED_RANGES = pa.schema(
         pa.field("first_row", pa.int64(), nullable=False),
         # Entries whose address does not lie below data/.
         pa.field("outside", pa.int64(), nullable=False),
-        # A sum over range_id and these rows, which does not depend on their order.
+        # A sum over range_id, count, min_key and outside of this row, and over the entries, which
+        # does not depend on their order.
         pa.field("digest", pa.int64(), nullable=False),
     ]
 )

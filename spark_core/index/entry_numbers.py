@@ -1,8 +1,9 @@
 """Entries of ranges in numbers: how they are made, written, read back, and compared.
 
 The rows of each range follow one another in a file of `schemas.INDEXED_ENTRIES`. A row of
-`schemas.INDEXED_RANGES` says where. The digest of a range binds its id to its own rows: rows of
-another range, too few of them, or the same ones under another id have another one.
+`schemas.INDEXED_RANGES` says where. The digest of a range binds what that row says of it to its own
+entries: those of another range, too few of them, the same ones under another id, or another number
+of those outside `data/` have another one. Where they lie, whoever reads them there finds out.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ IN_DATA, MD5 = 1, 2
 # Rows of a file of entries at most.
 _ROWS_OF_A_FILE = writing.MAX_PART_ROWS
 _CHARACTERS_OF_AN_MD5 = 32
+# What the row of a range says, but where its entries lie.
+_SAID = pa.schema(
+    [schemas.INDEXED_RANGES.field(name) for name in ("range_id", "count", "min_key", "outside")]
+)
 _IS_HEX = np.isin(np.arange(256), np.frombuffer(b"0123456789abcdef", np.uint8))
 _PRIMES = [
     np.uint64(number)
@@ -85,22 +90,37 @@ def are_md5s(checksums: pa.StringArray) -> Any:
     return found
 
 
-def digests(entries: pa.RecordBatch, range_ids: Sequence[str], counts: Sequence[int]) -> Any:
+def digests(entries: pa.RecordBatch, ranges: pa.Table) -> Any:
     """Return the digest of each range whose rows follow one another.
 
     Args:
         entries: Columns of `schemas.INDEXED_ENTRIES`.
-        range_ids: The ranges.
-        counts: Rows of each.
+        ranges: The ranges: columns of `schemas.INDEXED_RANGES` but `digest`, `file` and
+            `first_row`.
     """
-    ids = hashed(pa.array(range_ids, pa.string())).to_numpy()
-    mixed = np.zeros(entries.num_rows, np.uint64)
+    return of_entries(entries, ranges["count"].to_numpy()) + of_rows(ranges)
+
+
+def of_entries(entries: pa.RecordBatch, counts: Any) -> Any:
+    """Return the part of digests that entries add up to, where `counts` says how many each has."""
+    columns = [column.to_numpy().astype(np.int64, copy=False) for column in entries.columns]
+    return _sums(_mixed(columns), counts)
+
+
+def of_rows(ranges: pa.Table) -> Any:
+    """Return the part of digests that comes of the rows of ranges; as for `digests`."""
+    names = (hashed(ranges[name].combine_chunks()).to_numpy() for name in ("range_id", "min_key"))
+    return _mixed([*names, *(ranges[name].to_numpy() for name in ("count", "outside"))])
+
+
+def _mixed(columns: Sequence[Any]) -> Any:
+    """Make a number of each row of some columns of int64."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
     with np.errstate(over="ignore"):
-        for column, prime in zip(entries.columns, _PRIMES, strict=True):
-            numbers = column.to_numpy().astype(np.int64, copy=False).view(np.uint64)
-            mixed = (mixed ^ numbers) * prime
+        for column, prime in zip(columns, _PRIMES, strict=True):
+            mixed = (mixed ^ column.view(np.uint64)) * prime
             mixed ^= mixed >> np.uint64(29)
-        return _sums(mixed, counts).view(np.int64) + ids
+    return mixed.view(np.int64)
 
 
 def _sums(numbers: Any, counts: Sequence[int]) -> Any:
@@ -129,14 +149,16 @@ class Kept:
             rows: range_id, count and min_key of each.
             entries: Their entries, range after range: as for `in_numbers`.
         """
-        range_ids, counts = ([row[name] for row in rows] for name in ("range_id", "count"))
         numbers = in_numbers(entries)
         is_outside = numbers.column("flags").to_numpy() & IN_DATA == 0
-        outside = _sums(is_outside.astype(np.int64), counts).tolist()
-        of_ranges = digests(numbers, range_ids, counts).tolist()
-        for row, digest, number in zip(rows, of_ranges, outside, strict=True):
-            said = {name: row[name] for name in ("range_id", "count", "min_key")}
-            self.ranges.append({**said, "digest": digest, "outside": number})
+        outside = _sums(is_outside.astype(np.int64), [row["count"] for row in rows]).tolist()
+        said = [
+            {**{name: row[name] for name in ("range_id", "count", "min_key")}, "outside": number}
+            for row, number in zip(rows, outside, strict=True)
+        ]
+        of_ranges = digests(numbers, pa.Table.from_pylist(said, _SAID)).tolist()
+        for row, digest in zip(said, of_ranges, strict=True):
+            self.ranges.append({**row, "digest": digest})
         self.entries.append(numbers)
 
 
@@ -209,14 +231,14 @@ class Spans:
         range_ids: The ranges.
         first_rows: Number of the first row of each.
         counts: How many rows each has.
-        digests: What they must add up to; None where that was compared before.
+        sums: What their entries must add up to (`of_entries`); None where that was compared before.
         kinds: What its commits are: a number for each range that is given to each of its rows.
     """
 
     range_ids: Sequence[str]
     first_rows: Any
     counts: Any
-    digests: Any
+    sums: Any
     kinds: Any
 
     @classmethod
@@ -228,7 +250,8 @@ class Spans:
             ordered[name].to_numpy() for name in ("first_row", "count", "digest")
         )
         ids = ordered["range_id"].to_pylist()
-        return cls(ids, first_rows, counts, of_ranges, np.asarray(kinds)[order])
+        sums = of_ranges - of_rows(ordered)
+        return cls(ids, first_rows, counts, sums, np.asarray(kinds)[order])
 
     @property
     def rows(self) -> int:
@@ -254,21 +277,38 @@ def read_ranges(
     ends = spans.first_rows + spans.counts
     # Of ranges that overlap, or that end behind the file, the digests would not tell which.
     if np.any(ends[:-1] > spans.first_rows[1:]) or np.any(ends > whole.num_rows):
-        raise _not_as_said(part, spans.range_ids[0])
+        raise _not_as_said(part.key, spans.range_ids[0])
     owners = np.repeat(np.arange(len(spans.counts)), spans.counts)
     begins = np.cumsum(spans.counts) - spans.counts
     rows = np.arange(len(owners)) + (spans.first_rows - begins)[owners]
     if len(rows) != whole.num_rows:
         whole = whole.take(pa.array(rows)).combine_chunks()
     for entries in whole.to_batches():
-        if spans.digests is not None:
-            is_wrong = digests(entries, spans.range_ids, spans.counts) != spans.digests
+        if spans.sums is not None:
+            is_wrong = of_entries(entries, spans.counts) != spans.sums
             if is_wrong.any():
-                raise _not_as_said(part, spans.range_ids[int(np.flatnonzero(is_wrong)[0])])
+                raise _not_as_said(part.key, spans.range_ids[int(np.flatnonzero(is_wrong)[0])])
         yield entries, owners
 
 
-def _not_as_said(part: Part, range_id: str) -> CorruptTableError:
+def require_empty(ranges: pa.Table) -> None:
+    """Refuse a range that is said to have no entries, and had some: nobody reads them.
+
+    Args:
+        ranges: Columns of `schemas.INDEXED_RANGES`.
+
+    Raises:
+        CorruptTableError: With the name of the first one.
+    """
+    none = ranges.filter(pc.less(ranges["count"], 1))
+    is_wrong = none["digest"].to_numpy() != of_rows(none)
+    if is_wrong.any():
+        row = none.slice(int(np.flatnonzero(is_wrong)[0]), 1).to_pylist()[0]
+        raise _not_as_said(row["file"] or lakegc_keys.INDEX, row["range_id"])
+
+
+def _not_as_said(file: str, range_id: str) -> CorruptTableError:
+    """Say that a range in a file of entries is not the one that was read."""
     return CorruptTableError(
-        part.key, None, f"the entries of range {range_id} are not those that it had", OF_A_RUN
+        file, None, f"the entries of range {range_id} are not those that it had", OF_A_RUN
     )

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import OF_A_RUN, CorruptTableError
+from spark_core.index.entry_numbers import require_empty
 from spark_core.index.saved import Saved
 from spark_core.records import reading
 from spark_core.records.manifest import Part
@@ -45,14 +46,16 @@ class Known:
         """Read what a run saved.
 
         Raises:
-            CorruptTableError: If a file is not as it was written.
-            NotFoundError: If one is gone.
+            CorruptTableError: If a file is not as it was written, or a metarange or a range is not
+                as it was read.
+            NotFoundError: If a file is gone.
         """
         ranges = _table(store, schemas.INDEXED_RANGES, saved.ranges)
         # A range that was read twice is there twice, and is the same.
         place = pc.index_in(ranges["range_id"], value_set=ranges["range_id"].combine_chunks())
         is_first = pc.equal(place, pa.array(np.arange(ranges.num_rows, dtype=np.int32)))
         ranges = ranges.filter(is_first).combine_chunks()
+        require_empty(ranges)
         trees = _table(store, schemas.INDEXED_TREES, saved.trees)
         files = {part.key: part for part in saved.entries}
         return cls(ranges, files, _trees(trees, ranges, saved.trees))

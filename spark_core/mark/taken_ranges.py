@@ -18,7 +18,7 @@ from spark_core import graveler, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import CorruptTableError
 from spark_core.index import choosing
-from spark_core.index import entry_numbers as indexed
+from spark_core.index.entry_numbers import Kept
 from spark_core.index.known import Known
 from spark_core.records import tables, writing
 from spark_core.records.figures import TakenFigures
@@ -123,8 +123,9 @@ def _compare_ranges(run: Run, reader: TableReader, taken: pa.Table) -> int:
     retained = taken.filter(taken["is_retained"])
     chosen = _chosen(run, retained["range_id"].to_pylist(), RANGES_AGAIN)
     for row in retained.filter(pc.is_in(retained["range_id"], value_set=chosen)).to_pylist():
-        entries = indexed.in_numbers(resolved(reader.namespace, read_whole(reader, row)))
-        if indexed.digests(entries, [row["range_id"]], [row["count"]])[0] != row["digest"]:
+        found = Kept()
+        found.add([row], resolved(reader.namespace, read_whole(reader, row)))
+        if found.ranges[0]["digest"] != row["digest"]:
             raise _differs(reader.name(row["range_id"]), "entries")
     return len(chosen)
 

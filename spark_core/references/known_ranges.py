@@ -117,7 +117,7 @@ class TakenRanges:
             at = np.flatnonzero(is_wanted & (numbers == number))
             if len(at):
                 spans = Spans.of(self.ranges.take(pa.array(at)), self.kinds[at])
-                told = spans if compares else replace(spans, digests=None)
+                told = spans if compares else replace(spans, sums=None)
                 tasks.append((self.files[name], told))
         return tasks
 

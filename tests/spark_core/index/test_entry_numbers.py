@@ -129,9 +129,11 @@ def test_single_ranges_of_a_file_are_read_without_the_others(world):
         {"digest": 5},
         {"count": 2},
         {"count": 4},
+        {"outside": 9},
+        {"min_key": b"another"},
     ],
 )
-def test_entries_of_another_range_or_too_few_or_too_many_are_refused_by_name(world, change):
+def test_a_range_of_which_anything_is_not_as_it_was_is_refused_by_name(world, change):
     store, _, parts = world
     table = _table(store, parts)
     part = next(part for part in _named(parts, "entries") if part.rows == 3)
@@ -141,19 +143,36 @@ def test_entries_of_another_range_or_too_few_or_too_many_are_refused_by_name(wor
         list(indexed.read_ranges(store, part, spans))
 
 
-def test_a_digest_depends_on_the_range_and_on_every_number_and_not_on_the_order():
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_range_that_is_said_to_have_no_entries_had_none(world, count):
+    store, _, parts = world
+    rows = _table(store, parts).to_pylist()
+    changed = [{**row, "count": count} if row["range_id"] == "few" else row for row in rows]
+    target = IndexTargets.of(store, "b" * 32).ranges
+    batch = pa.RecordBatch.from_pylist(changed, schema=schemas.INDEXED_RANGES)
+    written = writing.write_parts(target, 0, iter((batch,)))
+    with pytest.raises(CorruptTableError, match="the entries of range few are not those"):
+        Known.of(store, _saved(ranges=written.parts, entries=parts))
+
+
+def test_a_digest_depends_on_every_number_of_entries_and_rows_and_not_on_the_order():
+    said = {"range_id": "x", "count": 5, "min_key": b"a", "outside": 1}
+
+    def digest(entries, **other):
+        return digests(entries, pa.Table.from_pylist([{**said, **other}])).tolist()
+
     rows = indexed.in_numbers(_entries(5, "x"))
-    turned = rows.take(pa.array([4, 2, 0, 1, 3]))
-    assert digests(rows, ["x"], [5]).tolist() == digests(turned, ["x"], [5]).tolist()
-    assert digests(rows, ["y"], [5]).tolist() != digests(rows, ["x"], [5]).tolist()
+    whole = digest(rows)
+    assert digest(rows.take(pa.array([4, 2, 0, 1, 3]))) == whole
+    for other in ({"range_id": "y"}, {"min_key": b"b"}, {"outside": 0}):
+        assert digest(rows, **other) != whole
     for number in range(rows.num_columns):
         column = rows.column(number).to_numpy().copy()
         column[2] ^= 1
         columns = [*rows.columns]
         columns[number] = pa.array(column)
-        other = pa.record_batch(columns, schema=rows.schema)
-        assert digests(other, ["x"], [5]).tolist() != digests(rows, ["x"], [5]).tolist()
-    assert digests(rows.slice(0, 4), ["x"], [4]).tolist() != digests(rows, ["x"], [5]).tolist()
+        assert digest(pa.record_batch(columns, schema=rows.schema)) != whole
+    assert digest(rows.slice(0, 4), count=4) != whole
 
 
 def test_flags_say_where_an_object_lies_and_what_a_checksum_is():
