@@ -18,10 +18,9 @@ pytestmark = pytest.mark.spark
 
 # Whole histories: as many are at least played in the default and slow tests, and in the deep ones.
 HISTORIES, DEEP_HISTORIES = 20, 300
-# Of the default tests: little is there, one run begins a history, and one ends it; the model is
-# asked about longer ones.
+# Of the default tests: little is there, one run begins a history, and one ends it.
 STORY = ((50, "main", "a"), (40, "gone", "b"), (20, "main", "a"), (11, "dev", "dir/c"))
-SHORT = {"is_short": True, "most_runs": 1, "story": STORY, "steps": 12, "is_replayed": False}
+SHORT = {"is_short": True, "most_runs": 1, "story": STORY, "steps": 12}
 # Of the slow tests: the runs in the middle of a history; two more end it.
 FEW_RUNS = 1
 
