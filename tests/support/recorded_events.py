@@ -136,11 +136,11 @@ class Recorder:
     _listens: bool = True
     _is_over: Callable[[], bool] = lambda: False
 
-    def served(self, name: str) -> None:
-        """Note a call that the server is about to answer."""
+    def served(self, name: str, branch: str = "") -> None:
+        """Note a call that the server is about to answer, and which branch it is of."""
         if self._is_over():
             return
-        self.events.append(Event(name, self._branch if name == _DIFF else ""))
+        self.events.append(Event(name, branch or (self._branch if name == _DIFF else "")))
 
     def stored(self, name: str, arguments: Sequence[Any]) -> Callable[[], None] | None:
         """Note a call that the store is about to answer; returns what to call once it has."""
@@ -153,11 +153,7 @@ class Recorder:
         event = Event(f"store.{name}", key, tuple(addresses), answered=False)
         self.events.append(event)
 
-        def answered() -> None:
-            (at,) = [at for at, one in enumerate(self.events) if one is event]
-            self.events[at] = replace(event, answered=True)
-
-        return answered
+        return lambda: self._exchange(event, replace(event, answered=True))
 
     def killed(self) -> None:
         """Note that the process was killed."""
@@ -166,6 +162,18 @@ class Recorder:
     def changed(self, now: References) -> None:
         """Note what people have done."""
         self.events.append(Event("people", now=now))
+
+    def changing(self) -> Callable[[References], None]:
+        """Note that people have done something; returns what to call with what that was, before
+        they do anything else.
+        """
+        event = Event("people")
+        self.events.append(event)
+        return lambda now: self._exchange(event, replace(event, now=now))
+
+    def _exchange(self, event: Event, other: Event) -> None:
+        (at,) = [at for at, one in enumerate(self.events) if one is event]
+        self.events[at] = other
 
     @contextmanager
     def naming_branches(self) -> Iterator[None]:
@@ -598,7 +606,9 @@ class _Calls:
             # nothing to do with the object can be read at any time.
             first = last = listings[-1]
             if diffs:
-                first, last = diffs[0], self._end_of_diff(diffs[-1])
+                looked_up = [n for n in at if self._events[n].of("list_objects", name, name)]
+                first = diffs[0]
+                last = max([self._end_of_diff(diffs[-1]), *looked_up])
             found.append(_Window(f"DIFF_{number}", first, last))
         scan, one, other = found
         if other.first < one.first:

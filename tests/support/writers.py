@@ -5,7 +5,7 @@ moments at which they act.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -65,6 +65,27 @@ def _itself(store: Any) -> Any:
     return store
 
 
+class RememberedRepository(SandboxRepository):
+    """A repository of which nobody but its own methods changes a branch: what one shows is asked
+    for once.
+    """
+
+    def __init__(self, *arguments: Any, **creation: Any) -> None:
+        self._shown: dict[str, dict[str, str]] = {}
+        super().__init__(*arguments, **creation)
+
+    def call(self, method: str, path: str, **what: Any) -> Any:
+        if method != "GET":
+            for named in set(path.split("/")) & set(self._shown):
+                del self._shown[named]
+        return super().call(method, path, **what)
+
+    def entries(self, ref: str) -> dict[str, str]:
+        if ref not in self._shown:
+            self._shown[ref] = super().entries(ref)
+        return self._shown[ref]
+
+
 class Scene:
     """A repository of which each writer has something of its own.
 
@@ -75,12 +96,18 @@ class Scene:
     Args:
         sandbox: Where it is made; its clock stands at `now` afterwards.
         now: The instant of the collection.
+        repository: Of which kind it is.
     """
 
-    def __init__(self, sandbox: Sandbox, now: datetime) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        now: datetime,
+        repository: type[SandboxRepository] = SandboxRepository,
+    ) -> None:
         self._clock, self._now = sandbox.clock, now
         self._at(70)
-        self.repository = SandboxRepository(SandboxServer.of(sandbox))
+        self.repository = repository(SandboxServer.of(sandbox))
         self.repository.rules(DAYS)
         self.addresses: dict[str, str] = {}
         self.commits: dict[str, str] = {}
@@ -349,12 +376,16 @@ class Mover(threading.Thread):
     Args:
         scene: Where; the mover's own things are added to it.
         name: Of its branches and tags.
+
+    Attributes:
+        act: Does one thing of a round after the other.
     """
 
     def __init__(self, scene: Scene, name: str) -> None:
         super().__init__(name=f"mover-{name}", daemon=True)
         self._repository, self._named = scene.repository, name
         self._rest = threading.Event()
+        self.act: Callable[[Callable[[], object]], object] = lambda does: does()
         self.rounds = 0
         self.failure: Exception | None = None
         scene.old_head(f"{name}-0")
@@ -364,7 +395,8 @@ class Mover(threading.Thread):
         """Move everything on until told to rest."""
         try:
             while not self._rest.is_set():
-                self._move(self.rounds)
+                for does in self._moves(self.rounds):
+                    self.act(does)
                 self.rounds += 1
                 # Beside branches that come and go all the time no scan comes to its end.
                 self._rest.wait(_PAUSE_SECONDS)
@@ -377,18 +409,21 @@ class Mover(threading.Thread):
         self.join(60)
         assert not self.is_alive(), "a writer hangs"
 
-    def _move(self, number: int) -> None:
+    def _moves(self, number: int) -> Iterator[Callable[[], object]]:
         repository, name, following = self._repository, self._named, number + 1
         # A head: by a tag while the branch is renamed.
-        repository.tag(f"{name}-{number}", f"{name}-{number}")
-        repository.drop_branch(f"{name}-{number}")
-        repository.branch(f"{name}-{following}", f"{name}-{number}", hidden=bool(number % 2))
-        repository.drop_tag(f"{name}-{number}")
+        yield lambda: repository.tag(f"{name}-{number}", f"{name}-{number}")
+        yield lambda: repository.drop_branch(f"{name}-{number}")
+        yield lambda: repository.branch(
+            f"{name}-{following}", f"{name}-{number}", hidden=bool(number % 2)
+        )
+        yield lambda: repository.drop_tag(f"{name}-{number}")
         # What is staged: committed, merged elsewhere, and the branch dropped.
         staged, onward = f"{name}-staged-{number}", f"{name}-staged-{following}"
-        repository.upload(staged, f"of/{name}/{number}", f"{name} {number}".encode())
-        repository.commit(staged)
-        repository.branch(onward, "main")
-        repository.merge(staged, onward)
-        repository.drop_branch(staged)
-        repository.upload(onward, f"of/{name}/{number}", f"{name} {number} again".encode())
+        path, text = f"of/{name}/{number}", f"{name} {number}"
+        yield lambda: repository.upload(staged, path, text.encode())
+        yield lambda: repository.commit(staged)
+        yield lambda: repository.branch(onward, "main")
+        yield lambda: repository.merge(staged, onward)
+        yield lambda: repository.drop_branch(staged)
+        yield lambda: repository.upload(onward, path, f"{text} again".encode())
