@@ -19,6 +19,9 @@ short word, last;
 byte place, kind;
 int value, open, took;
 bit acting;
+byte named;     /* by a policy: 1 surely, 2 perhaps */
+byte by_rule[2]; /* let go by one */
+#define is_as_told (state == (value & 31))
 #define state (in(2, staged_on(0)) | (in(2, staged_on(1)) << 1) | (in(2, refs) << 2) | (in(2, bit(below[0])) << 3) | (in(2, bit(below[1])) << 4))
 #define is_true(n) ((n) == 1 -> in(2, plan[0]) : ((n) == 2 -> !in(2, plan[0]) : ((n) == 3 -> in(2, deleted[0]) : ((n) == 4 -> in(2, gone[0]) : ((n) == 5 -> in(2, stays[0]) : ((n) == 6 -> in(2, there) : !in(2, there)))))))
 #define is_left c_expr { !is_replayed[now.word] }
@@ -40,8 +43,8 @@ active proctype Trace() {
     :: atomic { is_left; kind == OPEN && !open -> open = value; next() }
     :: atomic { is_left; kind == CLOSE && (value || took == open) -> open = 0; took = 0; next() }
     :: atomic { is_left; kind == KILL -> open = 0; took = 0; dead[0] = 1; next() }
-    :: atomic { is_left; kind == WORLD && !acting && state != value -> acting = 1; acts = MOVES }
-    :: atomic { is_left; kind == WORLD && state == value && !busy[0] && !busy[1] -> acting = 0; acts = 0; next() }
+    :: atomic { is_left; kind == WORLD && !acting && !is_as_told -> acting = 1; acts = MOVES }
+    :: atomic { is_left; kind == WORLD && is_as_told && !busy[0] && !busy[1] -> acting = 0; named = value >> 5; acts = 0; next() }
     :: atomic { is_left; kind == FOUND && is_true(value) -> next() }
     od
 }

@@ -6,6 +6,8 @@ The history of one object is a word. Its letters:
     =01rcd                  what people have done by now: it is staged on the first branch, on the
                             second one, in commits or held; compacted on the first branch, on the
                             second one; a letter that is missing is a no
+    =rp, =rq                a policy lets it go, though it is referred to: p, one surely names it,
+                            q, one may
     LIST( ... )             in between is the moment at which the collector lists; names of steps
                             are those of protocol.pml, and several may share a window: SCAN+DIFF_0(
     LIST( ... ?)            the same, and perhaps it did not list
@@ -39,7 +41,27 @@ _KINDS = {"BEGIN": 1, "OPEN": 2, "CLOSE": 3, "WORLD": 4, "FOUND": 5, "KILL": 6}
 # Ticks of the model: less than the minimum age, less than the cutoff, more.
 _AGES = {"young": 1, "recent": 2, "old": 3}
 FOUND = {"planned": 1, "unplanned": 2, "deleted": 3, "gone": 4, "kept": 5, "there": 6, "absent": 7}
-_WORLD = {"0": 1, "1": 2, "r": 4, "c": 8, "d": 16}
+_WORLD = {"0": 1, "1": 2, "r": 4, "c": 8, "d": 16, "p": 32, "q": 64}
+# What histories have and the model has not: policies. What one names is read with refs; a mark lets
+# it go, and a sweep that finds it named no more keeps it, be it referred to or not.
+_POLICIES = (
+    ("byte names, got,", "byte let, names, got,"),
+    ("seen[me] = 0; alive[me] = 0; names = 0;", "seen[me] = 0; alive[me] = 0; let = 0; names = 0;"),
+    (
+        "goto refused :: else fi; /* guard NO_COMMIT_REFUSES */",
+        "goto refused :: else fi; if :: named -> let = bit(2) :: named != 1 -> let = 0 fi;",
+    ),
+    (
+        "plan[me] = listed & old[me] & ~seen[me];",
+        "plan[me] = listed & old[me] & ~(seen[me] & ~let); by_rule[me] = plan[me] & seen[me];",
+    ),
+    ("(plan[me] & must[me])", "(plan[me] & must[me] & ~by_rule[me])"),
+    ("(x & must[i])", "(x & must[i] & ~by_rule[i])"),
+    (
+        "got = alive[me] | youngest;",
+        "got = (alive[me] & ~by_rule[me]) | (by_rule[me] & ~let) | youngest;",
+    ),
+)
 # What people may do between two letters, in steps of the model, and of which kinds.
 _MOVES = 5
 _DO = run.LINK | run.RESET | run.COMMIT | run.HARD_RESET | run.TAG | run.EXPIRE
@@ -62,6 +84,7 @@ def source() -> str:
         ("#if FAULTS\n", "#if 1\n"),
         # Nothing more is tried of a word that was replayed.
         ("atomic { acts > 0 -> acts--;", "atomic { acts > 0 && is_left -> acts--;"),
+        *_POLICIES,
     ):
         if model.count(there) != 1:
             raise ValueError(f"{there!r} is not once in the model")

@@ -61,6 +61,18 @@ ALLOWED = {
     "refused to go on in a look": (
         f"old = {MARK} planned {LEASE} SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( there"
     ),
+    "a policy names it": f"old =rp {MARK} planned =rp {LEASE} {LOOK} BEAT( ) {DELETED}",
+    "a policy names it where it is staged": (
+        f"old =0p {MARK} planned {LEASE} {LOOK} BEAT( ) {DELETED}"
+    ),
+    "a policy may name it, and does": f"old =rq {MARK} planned {LEASE} {LOOK} BEAT( ) {DELETED}",
+    "a policy may name it, and does not": f"old =rq {MARK} unplanned",
+    "a policy named it, and does so no more": (
+        f"old =rp {MARK} planned =r {LEASE} {LOOK} BEAT( ) REPORT( ) kept"
+    ),
+    "a policy named it, does so no more, and nothing refers to it": (
+        f"old =rp {MARK} planned = {LEASE} {LOOK} BEAT( ) REPORT( ) kept"
+    ),
     "killed in a mark": "old =r CUTOFF( ) LIST( ) SCAN+DIFF_0+DIFF_1( KILL there",
 }
 REFUSED = {
@@ -123,6 +135,24 @@ REFUSED = {
         f"old = {MARK} planned {LEASE} SCAN+DIFF_0+DIFF_1+REFS+BELOW+BEAT( absent"
     ),
     "gone in a mark that was killed": "old = CUTOFF( ) LIST( ) SCAN( KILL absent",
+    "let go although no policy names it": f"old =r {MARK} planned",
+    "let go by a policy although it may still be linked": f"young =rp {MARK} planned",
+    "left although a policy surely names it": f"old =rp {MARK} unplanned",
+    "a policy names it after refs were read": (
+        "old =r CUTOFF( ) LIST( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) =rp VERDICT( ) planned"
+    ),
+    "deleted although no policy names it any more": (
+        f"old =rp {MARK} planned =r {LEASE} {LOOK} BEAT( ) {DELETED}"
+    ),
+    "deleted although the policy ended, and nothing refers to it": (
+        f"old =rp {MARK} planned = {LEASE} {LOOK} BEAT( ) {DELETED}"
+    ),
+    "deleted as nothing referred to it, although that was by no policy": (
+        f"old = {MARK} planned =rp {LEASE} {LOOK} BEAT( ) {DELETED}"
+    ),
+    "kept although a policy surely names it still": (
+        f"old =rp {MARK} planned {LEASE} {LOOK} BEAT( ) REPORT( ) kept"
+    ),
     "a listing before the cutoff": (
         "old = LIST( ) CUTOFF( ) SCAN( ) DIFF_0( ) DIFF_1( ) REFS( ) VERDICT( ) planned"
     ),
@@ -148,6 +178,9 @@ FEW = (
     "killed before it is known what the request did, which went through",
     "gone although it was killed before the request",
     "gone in a mark that refused to go on",
+    "a policy names it",
+    "let go although no policy names it",
+    "deleted although no policy names it any more",
 )
 
 
