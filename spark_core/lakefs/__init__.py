@@ -17,6 +17,8 @@ from spark_core.lakefs.branch_reads import ActionFile as ActionFile
 from spark_core.lakefs.branch_reads import BranchReads as BranchReads
 from spark_core.lakefs.branch_reads import Pull as Pull
 from spark_core.lakefs.branch_reads import StagedEntry as StagedEntry
+from spark_core.lakefs.commits_from_log import complete_refs as complete_refs
+from spark_core.lakefs.commits_from_log import walk_refs as walk_refs
 from spark_core.lakefs.failures import NoSuchCallError as NoSuchCallError
 from spark_core.lakefs.files import read_refs_dump as read_refs_dump
 from spark_core.lakefs.files import read_retained as read_retained
@@ -33,7 +35,5 @@ from spark_core.lakefs.scans import diff_names as diff_names
 from spark_core.lakefs.scans import resolved as resolved
 from spark_core.lakefs.scans import scan_uncommitted as scan_uncommitted
 from spark_core.lakefs.server import LakeFSServer
-from spark_core.lakefs.walk import complete_refs as complete_refs
-from spark_core.lakefs.walk import walk_refs as walk_refs
 
 __all__ = ["LakeFSServer", "ServerOptions"]

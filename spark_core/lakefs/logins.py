@@ -1,4 +1,4 @@
-"""How calls log in: what a log-in is, and the one with a key pair; `shared_token` is the other."""
+"""How calls log in: what a log-in is, and the one with a key pair; `renewed_token` is the other."""
 
 from __future__ import annotations
 

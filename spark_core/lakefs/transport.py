@@ -34,7 +34,7 @@ from spark_core.lakefs.failures import NeverAnsweredError, ServerAwayError, Serv
 from spark_core.lakefs.logins import KeyPair, Login
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.proxies import proxy_of
-from spark_core.lakefs.shared_token import SharedToken
+from spark_core.lakefs.renewed_token import RenewedToken
 
 if TYPE_CHECKING:
     # Imported at each call: executors import this package, and never call the server.
@@ -100,7 +100,7 @@ class Transport:
     def _login_of(self, options: ServerOptions) -> Login:
         if options.token is None:
             return KeyPair(options.access_key_id, options.secret_access_key)
-        return SharedToken(options.token, lambda *asked: log_in(self, *asked), self.clock)
+        return RenewedToken(options.token, lambda *asked: log_in(self, *asked), self.clock)
 
     def call(
         self,

@@ -17,7 +17,7 @@ from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables
 from spark_core.records.figures import EARLIER_DUMP, WALK, ListedFigures
 from spark_core.references import heads
-from spark_core.references.commit_graph import read_on, read_refs
+from spark_core.references.commits_from_dump_or_log import read_on, read_refs
 from spark_core.references.compacted import compacted_metaranges, may_compact
 from spark_core.references.earlier_dump import Earlier
 from spark_core.references.heads import Heads

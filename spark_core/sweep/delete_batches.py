@@ -17,8 +17,8 @@ from spark_core.lock.processes import at_work
 from spark_core.spark.tasks import Attempt, attempt
 from spark_core.sweep.deletion_orders import Answer, DeletionOrders, Tally
 from spark_core.sweep.deletion_requests import DeletionRequests, Planned
+from spark_core.sweep.objects_now import Examiner, SeenState
 from spark_core.sweep.plan import require_allowed
-from spark_core.sweep.recheck import Examiner, SeenState
 from spark_core.sweep.why_kept import NOT_LET_GO
 
 # A lot that is older than this takes no more batches: the look at its first objects must not become

@@ -11,8 +11,8 @@ from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.storage.outcomes import Pace
 from spark_core.sweep.deadline import DeadlinePassedError, Timer
 from spark_core.sweep.deletion_orders import Answer, DeletionOrders
+from spark_core.sweep.objects_now import SEEN_SECONDS, Examiner, Row
 from spark_core.sweep.pacing import Pacer, StorePace, shared
-from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row
 
 # An object as the mark listed it, and when it was last seen so.
 Planned: TypeAlias = tuple[Row, float]

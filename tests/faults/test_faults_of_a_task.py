@@ -14,7 +14,7 @@ from spark_core import schemas
 from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.errors import LakegcError
 from spark_core.records.journal import Journal
-from spark_core.sweep import deletion_report, recheck
+from spark_core.sweep import deletion_report, objects_now
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders
@@ -128,7 +128,7 @@ def faults(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _slices_are_listed(monkeypatch):
-    monkeypatch.setattr(recheck, "HEADS", 2)
+    monkeypatch.setattr(objects_now, "HEADS", 2)
 
 
 @pytest.mark.parametrize(

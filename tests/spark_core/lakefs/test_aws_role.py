@@ -19,7 +19,7 @@ from spark_core.errors import PermissionDeniedError, SettingsError, TransientErr
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.lakefs.aws_role import TokenOfAwsRole
 from tests.spark_core.lakefs.conftest import FakeClock
-from tests.spark_core.lakefs.test_logging_in import FOUND, REFUSED, REPOSITORY, accepting
+from tests.spark_core.lakefs.test_renewed_token import FOUND, REFUSED, REPOSITORY, accepting
 from tests.support.scripted_server import Asked, ScriptedServer
 
 KEY, SECRET, SESSION = "AKIALOGINTEST0000000", "aws+secret/of/the/role", "session/Token+of=="

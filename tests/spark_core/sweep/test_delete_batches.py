@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.errors import LeaseLostError, UnsafePlanError
-from spark_core.sweep import recheck
+from spark_core.sweep import objects_now
 from tests.support.deleting_task import A, B, C, Case, D, E
 from tests.support.written_run import OLD
 
@@ -38,7 +38,7 @@ def test_a_lot_of_several_batches_has_one_intent_and_one_outcome(case):
 
 
 def test_what_was_looked_at_ten_seconds_ago_waits_for_no_other_batch(case, monkeypatch):
-    monkeypatch.setattr(recheck, "HEADS", 1)
+    monkeypatch.setattr(objects_now, "HEADS", 1)
     first, second = (
         [f"data/s/{number}" for number in range(6)],
         [f"data/t/{number}" for number in range(6)],
@@ -73,7 +73,7 @@ def test_what_something_references_again_is_kept_and_why_is_said(case):
     }, "what is gone is not called kept"
 
 
-@pytest.mark.parametrize("rows", [1, recheck.HEADS + 1], ids=["asked one by one", "listed"])
+@pytest.mark.parametrize("rows", [1, objects_now.HEADS + 1], ids=["asked one by one", "listed"])
 def test_an_object_that_was_overwritten_since_the_mark_is_kept(case, rows):
     others = [f"data/s/x{number:03}" for number in range(rows - 1)]
     case.plant(*others)
@@ -99,7 +99,7 @@ def test_each_slice_is_listed_once_and_few_objects_are_asked_for_one_by_one(case
 
 
 @pytest.mark.parametrize(
-    "rows", [recheck.HEADS + 1, 2 * recheck.HEADS], ids=["all of them", "many times"]
+    "rows", [objects_now.HEADS + 1, 2 * objects_now.HEADS], ids=["all of them", "many times"]
 )
 def test_what_one_listing_leaves_out_is_no_absent_object(case, rows):
     many = [f"data/s/{number:03}" for number in range(rows)]
@@ -112,10 +112,10 @@ def test_what_one_listing_leaves_out_is_no_absent_object(case, rows):
 
 
 def test_few_objects_that_a_listing_leaves_out_are_asked_for_one_by_one(case):
-    many = [f"data/s/{number:03}" for number in range(recheck.HEADS + 3)]
+    many = [f"data/s/{number:03}" for number in range(objects_now.HEADS + 3)]
     case.plant(*many[3:])
     tally = case.run(*many, batch_rows=1000)
-    assert tally.objects == {"already_gone": 3, "deleted": recheck.HEADS}
+    assert tally.objects == {"already_gone": 3, "deleted": objects_now.HEADS}
     assert case.store.listed == ["data/s/"]
     assert sorted(case.store.headed) == many[:3]
 
@@ -129,7 +129,7 @@ def test_a_slice_is_listed_no_more_than_twice_however_much_of_it_is_gone(case):
 
 
 def test_an_error_of_the_last_look_fails_the_batch_and_deletes_nothing_of_it(case, monkeypatch):
-    monkeypatch.setattr(recheck, "HEADS", 1)
+    monkeypatch.setattr(objects_now, "HEADS", 1)
     case.plant(A, B, "data/t/x")
     case.store.unreadable = {"data/s/"}
     tally = case.run(A, B, C, "data/t/x", why={C: "a tag"}, batch_rows=1000)

@@ -8,7 +8,7 @@ import pytest
 
 from spark_core.errors import UnsafePlanError
 from spark_core.storage.outcomes import DeleteOutcome
-from spark_core.sweep import deletion_requests, quarantine, recheck
+from spark_core.sweep import deletion_requests, objects_now, quarantine
 from spark_core.sweep.pacing import Pacer, Rate
 from tests.support.deleting_task import A, B, C, Case, D, E, Store
 
@@ -21,7 +21,7 @@ def case(tmp_path):
 def test_what_is_overwritten_before_its_request_is_begun_a_minute_later_is_left_to_the_next_round(
     case, monkeypatch
 ):
-    monkeypatch.setattr(recheck, "HEADS", 1)
+    monkeypatch.setattr(objects_now, "HEADS", 1)
     first, second = (
         [f"data/s/{number}" for number in range(6)],
         [f"data/t/{number}" for number in range(6)],

@@ -271,7 +271,8 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(
             ground.again()
     with monkeypatch.context() as patch:
         patch.setattr(
-            "spark_core.references.commit_graph.read_refs_dump", lambda *_, **__: Refs({}, (), ())
+            "spark_core.references.commits_from_dump_or_log.read_refs_dump",
+            lambda *_, **__: Refs({}, (), ()),
         )
         with pytest.raises(RepositoryStateError, match="hold no"):
             ground.again()

@@ -18,8 +18,8 @@ from spark_core.storage.contract import OrderedStore
 from spark_core.storage.listing_order import behind
 from spark_core.storage.listing_rows import ListedPage, listing_batch
 from spark_core.storage.objects import ObjectInfo
-from spark_core.sweep import recheck
-from spark_core.sweep.recheck import Examiner, SeenState
+from spark_core.sweep import objects_now
+from spark_core.sweep.objects_now import Examiner, SeenState
 
 OLD = datetime(2026, 11, 10, 2, tzinfo=UTC)
 CHANGED = OLD + timedelta(days=9)
@@ -152,7 +152,7 @@ def test_few_objects_of_a_huge_folder_are_asked_for_instead_of_listing_all_of_it
     store = Store(names(100_000))
     wanted = store.names[:100_000:2_500]
     assert in_batches(store, wanted) == [SeenState("there")] * 40
-    assert store.requests["page"] <= -(-40 * recheck.KEYS_PER_HEAD // PAGE)
+    assert store.requests["page"] <= -(-40 * objects_now.KEYS_PER_HEAD // PAGE)
     assert store.requests["list"] == 1
     assert 30 <= store.requests["head"] <= 40
 
@@ -184,7 +184,7 @@ def test_jumps_show_what_reading_all_pages_shows(present, wanted, overwritten, s
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"{__name__}.PAGE", 10)
-        patch.setattr(recheck, "HEADS", 5)
+        patch.setattr(objects_now, "HEADS", 5)
         for kind in (Store, Ordered):
             store = kind(f"data/s/{number:03}" for number in present)
             store.begins_anew = begins_anew

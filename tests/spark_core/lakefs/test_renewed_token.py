@@ -21,7 +21,7 @@ import pytest
 from spark_core.errors import LakegcError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.lakefs.permissions import Permissions
-from spark_core.lakefs.shared_token import SharedToken
+from spark_core.lakefs.renewed_token import RenewedToken
 from spark_core.lakefs.tokens import Token, TokenInFile, TokenInVariable, TokenOfCommand
 from tests.spark_core.lakefs.conftest import FakeClock
 from tests.support.scripted_server import Asked, Reply, ScriptedServer
@@ -59,9 +59,9 @@ class Tokens:
         return Token.parse(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], self.called)
 
 
-def shared(clock: FakeClock, *texts: str, **options: Any) -> tuple[SharedToken, Tokens]:
+def shared(clock: FakeClock, *texts: str, **options: Any) -> tuple[RenewedToken, Tokens]:
     source = Tokens(*texts, **options)
-    return SharedToken(source, lambda *_: pytest.fail("no log-in is needed"), clock), source
+    return RenewedToken(source, lambda *_: pytest.fail("no log-in is needed"), clock), source
 
 
 def accepting(*tokens: str) -> Callable[[Asked], Reply | tuple[int, Any]]:

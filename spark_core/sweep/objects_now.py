@@ -1,4 +1,4 @@
-"""The recheck of a batch: its objects are still there, and still those that the mark listed.
+"""The recheck of a batch: the store still has its objects, as the mark listed them.
 
 It protects an object that was overwritten in place since the mark. Somebody who still holds an
 upload's URL, or who puts back a backup, can do that; lakeFS itself writes no name twice. So the age

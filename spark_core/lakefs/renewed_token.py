@@ -19,7 +19,7 @@ _NOT_ASKED_AGAIN = timedelta(seconds=10)
 _REMEMBERED = 8
 
 
-class SharedToken:
+class RenewedToken:
     """Logs in with the token at hand, and has another before it ends, or once it is refused.
 
     Args:
