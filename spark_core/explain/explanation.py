@@ -18,7 +18,8 @@ class Reason:
     """One thing that keeps an object, or lets it go.
 
     Attributes:
-        kind: commit, hold, rule or sweep; for what else decided a value of `fates.Fate`; unknown.
+        kind: What says so, a word that is printed: commit, hold, rule or sweep; for what else
+            decided a value of `fates.Fate`. It decides nothing.
         text: The reason in words.
         until: ISO instant until when it holds at least; None if nothing is known to end it.
     """

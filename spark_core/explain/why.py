@@ -21,8 +21,6 @@ from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
 
 _REACHED = Reason("commit", "a retained commit had it when the run was marked")
-# The other kinds of the first reason are fates.
-_FATE_OF_KIND = {"commit": Fate.COMMITTED.value}
 
 
 def explain(run: Run, address: str) -> Explanation:
@@ -87,10 +85,11 @@ def _looked_up(
             was = Explanation(run.repository.id, address, str(run.key), "gone", knew, ())
             found[address] = with_outcome(was, vanished[address])
         else:
+            fate = Fate(known["fate"]) if known else Fate.COMMITTED
             reasons = [_reason(run, known, row)] if known else _commits(commits) or [_REACHED]
-            if address in held and reasons[0].kind != Fate.HELD:
+            if address in held and fate is not Fate.HELD:
                 reasons.append(held[address])
-            found[address] = _kept(run, address, reasons, commits)
+            found[address] = _kept(run, address, fate, reasons, commits)
         found[address] = _as_listed(found[address], row)
     return found
 
@@ -111,7 +110,11 @@ def _as_listed(found: Explanation, row: Mapping[str, Any]) -> Explanation:
 
 
 def _kept(
-    run: Run, address: str, reasons: Sequence[Reason], of_commits: Sequence[Holder] = ()
+    run: Run,
+    address: str,
+    fate: Fate,
+    reasons: Sequence[Reason],
+    of_commits: Sequence[Holder] = (),
 ) -> Explanation:
     sentence = f"kept: {reasons[0].text}"
     until = [reason.until for reason in reasons]
@@ -126,7 +129,7 @@ def _kept(
         sentence,
         tuple(reasons),
         rule=reasons[0].text,
-        fate=_FATE_OF_KIND.get(reasons[0].kind, reasons[0].kind),
+        fate=fate.value,
     )
     if not of_commits:
         return found
