@@ -24,7 +24,7 @@ MAY_GO = [CODES[fate] for fate in Fate if fate.may_go]
 
 # What name and age make of an object that nothing refers to.
 _BY_STANDING = {
-    rule.CANDIDATE: Fate.EXPIRED,
+    rule.CANDIDATE: Fate.UNREFERENCED,
     rule.PROTECTED: Fate.UNSAFE_NAME,
     rule.YOUNG: Fate.YOUNG,
     rule.UPLOAD: Fate.UPLOADING,
@@ -40,8 +40,8 @@ class Known:
     """What is known of some objects: an array of bool for each, or one value for all of them.
 
     Attributes:
-        alone: Numbers of the fates by name and age alone; that of `EXPIRED` where nothing speaks
-            against it.
+        alone: Numbers of the fates by name and age alone; that of `UNREFERENCED` where nothing
+            speaks against it.
         is_committed: Whether a retained commit reaches it.
         is_staged: Whether a branch has it staged.
         is_held: Whether a hold keeps it by its address.
@@ -74,13 +74,14 @@ def fate(known: Known) -> Any:
 
     Example:
         >>> import numpy as np
-        >>> alone = np.array([CODES[Fate.EXPIRED], CODES[Fate.YOUNG], CODES[Fate.EXPIRED]], np.int8)
+        >>> old, young = CODES[Fate.UNREFERENCED], CODES[Fate.YOUNG]
+        >>> alone = np.array([old, young, old], np.int8)
         >>> staged = np.array([False, False, True])
         >>> [FATES[number].value for number in fate(Known(alone, is_staged=staged))]
         ['expired', 'young', 'staged']
     """
     alone = known.alone
-    stays_alone = alone != CODES[Fate.EXPIRED]
+    stays_alone = alone != CODES[Fate.UNREFERENCED]
     # No policy takes what name or age, people or branches keep.
     never = stays_alone | known.is_held | known.is_read | known.may_hide
     holds = [
@@ -94,7 +95,7 @@ def fate(known: Known) -> Any:
         (Fate.READ_BY_BRANCH, known.is_read),
         (Fate.MAY_HIDE, known.may_hide),
     ]
-    found = np.full(alone.shape, CODES[Fate.EXPIRED], np.int8)
+    found = np.full(alone.shape, CODES[Fate.UNREFERENCED], np.int8)
     # From the last to the first, so that the first that holds stands.
     for which, where in reversed(holds):
         found = np.where(where, alone if which is None else np.int8(CODES[which]), found)

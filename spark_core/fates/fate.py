@@ -35,7 +35,9 @@ class Fate(StrEnum):
     NOT_NAMED = "not_named"
     READ_BY_BRANCH = "read_by_branch"
     MAY_HIDE = "may_hide"
-    EXPIRED = "expired"
+    # "expired" is what tables and reports store for it. In the code only commits, by their rules,
+    # and leases and tokens, by their times, expire.
+    UNREFERENCED = "expired"
 
     @property
     def sentence(self) -> str:
@@ -59,4 +61,4 @@ class Fate(StrEnum):
     @property
     def may_go(self) -> bool:
         """Whether an object of this fate may be deleted."""
-        return self in (Fate.TAKEN_BY_POLICY, Fate.EXPIRED)
+        return self in (Fate.TAKEN_BY_POLICY, Fate.UNREFERENCED)

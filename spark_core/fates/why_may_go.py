@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class WhyMayGo(StrEnum):
-    """Why an object of the fate `EXPIRED` may go; the values are the reasons that are stored.
+    """Why an object of the fate `UNREFERENCED` may go; the values are the reasons that are stored.
 
     Example:
         >>> WhyMayGo.NEVER_COMMITTED.value

@@ -19,15 +19,14 @@ from spark_core.index.entry_numbers import IN_DATA
 from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
-from spark_core.references.known_ranges import EXPIRED as IN_EXPIRED
-from spark_core.references.known_ranges import HEAD, RETAINED, TakenRanges
+from spark_core.references.known_ranges import EXPIRED, HEAD, RETAINED, TakenRanges
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, Source, numbers_of
 from spark_core.storage import ObjectStore
 
 # Bits for what references say of a hash: a commit or a staged entry refers to it, a branch or a
 # staged entry reads from it below `data/`, an expired commit has it.
-BY_COMMIT, BY_STAGED, LIVE, EXPIRED = 1, 2, 4, 8
+BY_COMMIT, BY_STAGED, LIVE, BY_EXPIRED_COMMIT = 1, 2, 4, 8
 # Bits for what else is known of an object.
 HELD, DUE, UNNAMED = 16, 32, 64
 # More of what references say: an entry of a retained commit gives a size; two give two.
@@ -97,12 +96,12 @@ def references_of(run: Run, staged: StoredTable, committed: StoredTable) -> AnyS
     taken = TakenRanges.of(run, committed)
     if taken.is_empty:
         return known
-    entries = taken.entries(HEAD, RETAINED, IN_EXPIRED, compares=True)
+    entries = taken.entries(HEAD, RETAINED, EXPIRED, compares=True)
     return JoinedSource([known, entries.through(REFERENCES, _of_taken, combined)])
 
 
 # What an entry that was taken from the index says, by the commits of its range.
-_BITS_OF_KINDS = {HEAD: BY_COMMIT | LIVE, RETAINED: BY_COMMIT, IN_EXPIRED: EXPIRED}
+_BITS_OF_KINDS = {HEAD: BY_COMMIT | LIVE, RETAINED: BY_COMMIT, EXPIRED: BY_EXPIRED_COMMIT}
 
 
 def _of_taken(batches: Batches) -> Batches:
@@ -186,7 +185,7 @@ def _read_references(store: ObjectStore, parts: Sequence[tuple[str, Part]]) -> B
     }
     for kind, part in parts:
         for batch in reading.read_part(store, wanted[kind], part):
-            bits = np.full(batch.num_rows, EXPIRED, np.int16)
+            bits = np.full(batch.num_rows, BY_EXPIRED_COMMIT, np.int16)
             sizes = pa.nulls(batch.num_rows, pa.int64())
             if kind == "committed":
                 is_live = numbers_of(batch.column("is_live"))

@@ -23,7 +23,7 @@ from spark_core.errors import IncompleteReadError
 from spark_core.fates import Fate
 from spark_core.fates.deciding import CODES, MAY_GO, fate
 from spark_core.holds import Holds
-from spark_core.mark.compared import DUE, EXPIRED, UNNAMED, columns_of, known_by
+from spark_core.mark.compared import BY_EXPIRED_COMMIT, DUE, UNNAMED, columns_of, known_by
 from spark_core.mark.fate_rows import WAITING, Decided, FateTargets, rows_of_fates, until_of
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
@@ -42,11 +42,11 @@ class ReasonWords:
     """Why an object may go: words for the report, never part of the decision.
 
     Attributes:
-        expired: For objects of a commit that is past its retention.
+        of_expired_commits: For objects of a commit that is past its retention.
         otherwise: For the other objects.
     """
 
-    expired: str
+    of_expired_commits: str
     otherwise: str
 
 
@@ -178,6 +178,8 @@ def _reasons(words: ReasonWords, codes: Any, bits: Any, why: pa.StringArray) -> 
         bits: Bits for what is known of them.
         why: What a policy says of those that it takes.
     """
-    reasons = pc.if_else(pa.array(bits & EXPIRED != 0), words.expired, words.otherwise)
+    reasons = pc.if_else(
+        pa.array(bits & BY_EXPIRED_COMMIT != 0), words.of_expired_commits, words.otherwise
+    )
     reasons = pc.if_else(pa.array(codes == CODES[Fate.TAKEN_BY_POLICY]), why, reasons)
     return reasons.fill_null(words.otherwise)

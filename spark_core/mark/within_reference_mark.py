@@ -59,7 +59,7 @@ def _by_mark(batches: Batches) -> Batches:
 
 def reference_figures(named: marks.Addresses, decided: Decided) -> ReferenceFigures:
     """Say what a mark of lakeFS's own job names, and what lakegc would let go without it."""
-    eligible = (Fate.EXPIRED, Fate.NOT_NAMED)
+    eligible = (Fate.UNREFERENCED, Fate.NOT_NAMED)
     return ReferenceFigures(
         mark_id=named.mark.mark_id,
         cutoff_time=named.mark.summary.cutoff_time,

@@ -68,7 +68,7 @@ def of_mark(run: Run) -> Report:
         cutoff=run.cutoff,
         mark=expired.sha256,
         listed=Group("listed", *total(fates.values())),
-        expired=Group(Fate.EXPIRED.sentence, *may_go(fates)),
+        expired=Group(Fate.UNREFERENCED.sentence, *may_go(fates)),
         fates=fates,
         by_reason=most_bytes_first(_groups(figures.by_reason)),
         by_age=_groups(youngest_first(figures.by_age)),

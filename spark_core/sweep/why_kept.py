@@ -123,7 +123,7 @@ def why_kept(objects: pa.Table, now: Mapping[str, pa.Table], rules: KeptRules) -
     held = pc.coalesce(rules.holds.reasons(addresses), by_path)
     codes = fate(
         Known(
-            np.full(len(addresses), CODES[Fate.EXPIRED], np.int8),
+            np.full(len(addresses), CODES[Fate.UNREFERENCED], np.int8),
             is_committed=_numbers(committed.is_valid()),
             is_staged=_numbers(is_staged),
             is_held=_numbers(held.is_valid()),

@@ -151,7 +151,7 @@ class Written:
                 address,
                 standing(address, modified, self.run.limits),
                 {
-                    **{name: (Fate.EXPIRED, reason) for name, reason in dict(expired).items()},
+                    **{name: (Fate.UNREFERENCED, reason) for name, reason in dict(expired).items()},
                     **dict(fates),
                     **dict.fromkeys(staged, (Fate.STAGED, "")),
                     **dict.fromkeys(committed, (Fate.COMMITTED, "")),

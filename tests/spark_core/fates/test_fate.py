@@ -6,4 +6,4 @@ from spark_core.fates import Fate
 
 
 def test_only_two_fates_let_an_object_go() -> None:
-    assert [fate for fate in Fate if fate.may_go] == [Fate.TAKEN_BY_POLICY, Fate.EXPIRED]
+    assert [fate for fate in Fate if fate.may_go] == [Fate.TAKEN_BY_POLICY, Fate.UNREFERENCED]

@@ -148,7 +148,7 @@ def test_what_a_hold_keeps_is_counted_apart(run):
     holds.add(run.run, "one", "address", "data/a/held", who="ann", why="")
     decided, rows = _decide(run, held=holds.load(run.run.store))
     assert [row["address"] for row in rows] == ["data/a/goes"]
-    assert +decided.objects == Counter({Fate.EXPIRED: 1, Fate.HELD: 1, Fate.YOUNG: 1})
+    assert +decided.objects == Counter({Fate.UNREFERENCED: 1, Fate.HELD: 1, Fate.YOUNG: 1})
     assert decided.size_bytes[Fate.HELD] == 3
     stored = {row["fate"]: row for row in _rows(run.run, decided.fates, schemas.FATES)}
     assert stored["held"]["why"] == "hold one: address data/a/held"
@@ -208,7 +208,7 @@ def test_a_run_keeps_to_the_mark_that_it_was_given(run):
     run.mark({"data/a/x": (3, OLD), "data/a/y": (4, OLD), "data/a/z": (5, NOW)})
     decided, rows = _decide(run, named=_named(("data/a/x", "data/a/x", None)))
     assert [row["address"] for row in rows] == ["data/a/x"]
-    assert +decided.objects == Counter({Fate.EXPIRED: 1, Fate.NOT_NAMED: 1, Fate.YOUNG: 1})
+    assert +decided.objects == Counter({Fate.UNREFERENCED: 1, Fate.NOT_NAMED: 1, Fate.YOUNG: 1})
 
 
 def test_a_run_that_leaves_what_nothing_reaches_to_others_lets_none_of_it_go(run):
@@ -226,7 +226,7 @@ def test_what_branches_answer_keeps_objects_and_is_noted(run):
     )
     decided, rows = _decide(run, answers=answers)
     assert [row["address"] for row in rows] == ["data/a/x"]
-    assert decided.size_bytes == {Fate.READ_BY_BRANCH: 3, Fate.MAY_HIDE: 4, Fate.EXPIRED: 5}
+    assert decided.size_bytes == {Fate.READ_BY_BRANCH: 3, Fate.MAY_HIDE: 4, Fate.UNREFERENCED: 5}
     stored = {row["fate"]: row for row in _rows(run.run, decided.fates, schemas.FATES)}
     assert stored["read_by_branch"]["why"].endswith(": a/path")
     assert stored["may_hide"]["address"] == "data/a/unasked"
@@ -239,7 +239,7 @@ def test_an_object_that_is_listed_twice_goes_or_stays_as_one(run):
     rows = [row for batch in whole.batches() for row in batch.to_pylist()] * 2
     run._keep(tables.NAMESPACE_SLICES, rows, **whole.manifest.facts)
     decided, found = _decide(run)
-    assert (decided.objects[Fate.EXPIRED], len(found)) == (2, 2)
+    assert (decided.objects[Fate.UNREFERENCED], len(found)) == (2, 2)
 
 
 def test_two_objects_of_one_hash_are_kept_where_one_of_them_is_and_end_no_mark(run):

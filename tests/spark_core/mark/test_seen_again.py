@@ -68,7 +68,7 @@ class Waiting:
                 "reason": "because",
                 "address_hash": hash_of(address),
                 "checksum": None,
-                "alone": CODES[Fate.EXPIRED],
+                "alone": CODES[Fate.UNREFERENCED],
                 "bits": bits,
             }
             for address in addresses
@@ -163,7 +163,7 @@ def test_what_is_gone_leaves_and_is_counted(waiting: Waiting) -> None:
     }
     assert waiting.fates(seen.decided) == []
     concluded = fates_by_answers.conclude(waiting.run, seen.decided, NOBODY, waiting.targets)
-    assert dict(concluded.objects) == {Fate.EXPIRED: 1}
+    assert dict(concluded.objects) == {Fate.UNREFERENCED: 1}
 
 
 def test_what_was_listed_in_this_run_is_not_asked_for(waiting: Waiting) -> None:
@@ -237,7 +237,7 @@ def test_another_checksum_is_another_object() -> None:
                 "size_bytes": 3,
                 "last_modified": OLD,
                 "checksum": checksum,
-                "alone": CODES[Fate.EXPIRED],
+                "alone": CODES[Fate.UNREFERENCED],
             }
             for name, checksum in (("a", "1"), ("b", "1"), ("c", None), ("d", "1"))
         ],
