@@ -76,6 +76,8 @@ def doctor(
     from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.examined import examined_namespace
 
+    if namespace is not None and (repositories or spark):
+        raise click.UsageError("--namespace takes no repository and no --spark.")
     shown = console.console()
     with ExitStack() as stack:
         settings = read_settings(config, stack)

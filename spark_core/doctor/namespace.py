@@ -18,7 +18,7 @@ from spark_core.doctor.questions import Finding, ProbeAnswer, Question, ask
 from spark_core.errors import AddressError, ChainError, CorruptTableError, NotFoundError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import Repository
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, counted
 from spark_core.records import tables
 from spark_core.records.reading import load_table
 from spark_core.run import Storage
@@ -28,10 +28,10 @@ _ABOUT = "namespace"
 _DUMMY = "_lakefs/dummy"
 # Folders whose objects are counted together, the first that fits.
 _FOLDERS = {
-    "data/": "objects of data/",
-    lakegc_keys.ROOT: "files of collections",
-    "_lakefs/": "tables of lakeFS",
-    "": "other files",
+    "data/": ("object", " of data/"),
+    lakegc_keys.ROOT: ("file", " of collections"),
+    "_lakefs/": ("table", " of lakeFS"),
+    "": ("other file", ""),
 }
 
 
@@ -80,8 +80,8 @@ def examine_namespace(place: ExaminedNamespace) -> Iterator[Finding]:
 
 def _living(place: ExaminedNamespace) -> ProbeAnswer:
     server = LakeFSServer(place.server_options())
-    seen = server.repositories()
-    place.living = [repository for repository in seen if _overlaps(place, repository)]
+    seen, namespace = server.repositories(), place.namespace
+    place.living = [each for each in seen if _overlaps(namespace, place.storage, each)]
     names = [f"{found.id} ({found.storage_namespace})" for found in place.living]
     figures = {"repositories": [found.id for found in place.living], "seen": len(seen)}
     if names:
@@ -89,9 +89,9 @@ def _living(place: ExaminedNamespace) -> ProbeAnswer:
     return ProbeAnswer(f"none of the {len(seen)} that the user may see", figures=figures)
 
 
-def _overlaps(place: ExaminedNamespace, repository: Repository) -> bool:
+def _overlaps(namespace: Namespace, storage: Storage, repository: Repository) -> bool:
     try:
-        return place.namespace.overlaps(place.storage.namespace_of(repository))
+        return namespace.overlaps(storage.namespace_of(repository))
     except AddressError:
         # One that cannot be collected lies in another kind of store.
         return False
@@ -129,8 +129,8 @@ def _contents(place: ExaminedNamespace) -> ProbeAnswer:
             counts[folder] = (objects + some.num_rows, size + added)
             rest = rest.filter(pc.invert(fits))
     words = [
-        f"{objects:,} {_FOLDERS[folder]} ({bytes_text(size)})"
-        for folder, (objects, size) in counts.items()
+        f"{counted(objects, word)}{where} ({bytes_text(size)})"
+        for (objects, size), (word, where) in zip(counts.values(), _FOLDERS.values(), strict=True)
         if objects
     ]
     figures = {folder or "other": list(count) for folder, count in counts.items()}
@@ -139,9 +139,7 @@ def _contents(place: ExaminedNamespace) -> ProbeAnswer:
 
 def _collected(place: ExaminedNamespace) -> ProbeAnswer:
     if place.living is None:
-        return ProbeAnswer(
-            "not known, as the server did not say which repositories there are", None
-        )
+        return ProbeAnswer("not known, as nobody could say which repositories lie there", None)
     if place.living:
         names = ", ".join(found.id for found in place.living)
         return ProbeAnswer(f"by whoever collects {names}", figures={"collected": True})

@@ -121,6 +121,13 @@ def test_a_repository_that_the_settings_do_not_name_is_a_failure_of_the_settings
     assert "repo: " in text, "the others are looked at all the same"
 
 
+@pytest.mark.parametrize("word", ["repo", "--spark"])
+def test_a_namespace_is_looked_at_alone(place, word):
+    answer = place.doctor(word, "--namespace", "local://repo")
+    assert answer.exit_code == 2
+    assert "--namespace takes no repository and no --spark" in answer.stderr
+
+
 def test_settings_that_cannot_be_read_end_with_exit_code_2(place, tmp_path):
     broken = tmp_path / "lakegc.toml"
     broken.write_text('[server]\nendpoint = "no URL"\n')

@@ -44,7 +44,7 @@ def test_storage_of_a_deleted_repository_is_collected_by_nobody(old, lakefs, tmp
     assert lies.figures["data/"] == [2, 8]
     assert lies.figures["other"] == [1, 2]
     assert "2 objects of data/ (8 bytes); " in lies.found
-    assert "1 tables of lakeFS (1 byte" in lies.found
+    assert "1 table of lakeFS (1 byte" in lies.found
     assert found["collected"].passed is False
     assert "by nobody" in found["collected"].found
     assert "delete it with the store's own tools" in found["collected"].next_step
@@ -79,6 +79,10 @@ def test_without_the_server_nobody_says_that_nothing_collects_it(old, tmp_path):
     assert found["whose it was"].figures["run"] == str(old.key)
 
 
-def test_a_form_that_is_not_known_is_a_finding(lakefs, tmp_path):
-    found = _found(lakefs, tmp_path, "ftp://host/path")
+@pytest.mark.parametrize("uri", ["ftp://host/path", "s3a://bucket/other", "other"])
+def test_of_a_form_that_is_not_known_nobody_says_that_nothing_lives_there(lakefs, tmp_path, uri):
+    found = _found(lakefs, tmp_path, uri)
+    assert found["repositories there"].passed is False
     assert found["what lies there"].passed is False
+    assert found["collected"].passed is None
+    assert not found["collected"].next_step
