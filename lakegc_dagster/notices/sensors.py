@@ -33,6 +33,9 @@ COMMAND_LINE = "command line"
 # Mostly enough to find the last good mark, and few enough for the time that a sensor has.
 _NEWEST = 30
 
+# When people have come to work; a timer with `lakegc notify` says it at any other time.
+_HOUR_OF_THE_DIGEST = 8
+
 # How often the sensor looks for what is overdue or waiting.
 _CHECKED_SECONDS = 3600
 
@@ -78,13 +81,12 @@ def digest_is_due(settings: Settings, before: datetime, now: datetime) -> bool:
     """Say whether the hour of the digest came between two instants.
 
     Args:
-        settings: The hour, and the time zone that it is meant in.
+        settings: The time zone that the hour is meant in.
         before: When the last one was sent.
         now: The time.
     """
     there = now.astimezone(ZoneInfo(settings.schedule.timezone))
-    hour, minute = map(int, settings.notify.digest_at.split(":"))
-    today = there.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    today = there.replace(hour=_HOUR_OF_THE_DIGEST, minute=0, second=0, microsecond=0)
     last = today if today <= there else today - timedelta(days=1)
     return before < last
 

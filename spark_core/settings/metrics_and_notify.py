@@ -84,8 +84,7 @@ class NotifySettings(Section):
             `waiting` objects that wait for a confirmation.
         digest: Tell people once a night instead, of everything: what it freed, and what waits. A
             command over several repositories does so at its end, and Dagster's sensor at
-            `digest_at`.
-        digest_at: When the sensor does so, in the time zone of `[schedule]`.
+            8:00 in the time zone of `[schedule]`.
         slack_webhook_env: Name of the environment variable with the URL of a Slack webhook.
         webhook_env: Name of the environment variable with a URL that gets each message as JSON by
             POST.
@@ -108,7 +107,6 @@ class NotifySettings(Section):
         default_factory=lambda: list[Event](["failed", "refused", "overdue", "waiting"])
     )
     digest: bool = False
-    digest_at: str = Field(default="08:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$")
     slack_webhook_env: str | None = None
     webhook_env: str | None = None
     webhook_template: str | None = None

@@ -85,9 +85,8 @@ class StorageSettings(Section):
             own; left out, `AWS_ENDPOINT_URL_STS`, else AWS's.
         azure_endpoint: URL of the account when it is reached elsewhere, such as a private endpoint
             or an emulator; left out, its host in the namespace, always over TLS.
-        azure_client_id: Which managed identity is meant; with tenant and secret a service
-            principal; left out, `AZURE_CLIENT_ID`.
-        azure_tenant_id: Tenant of the service principal; left out, `AZURE_TENANT_ID`.
+        azure_client_id: Which managed identity is meant, also on executors; with `AZURE_TENANT_ID`
+            and `AZURE_CLIENT_SECRET` a service principal; left out, `AZURE_CLIENT_ID`.
         gcs_endpoint: URL of a private endpoint or an emulator; left out, that of the credentials'
             universe, usually `https://storage.googleapis.com`.
         gcs_service_account_file: Key file of a service account, or of a user login; left out,
@@ -111,7 +110,6 @@ class StorageSettings(Section):
     s3_sts_endpoint: str | None = None
     azure_endpoint: str | None = None
     azure_client_id: str | None = None
-    azure_tenant_id: str | None = None
     gcs_endpoint: str | None = None
     gcs_service_account_file: str | None = None
     executor_credentials: Literal["auto", "always", "never"] = "auto"

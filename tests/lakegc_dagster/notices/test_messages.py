@@ -420,7 +420,6 @@ def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
         ('mail_to = ["a@example.com"]', "mail_from beside mail_to"),
         ('smtp_user = "me"', "smtp_user and smtp_password_env together"),
         ('smtp_password = "x"', "is a secret"),
-        ('digest_at = "8"', "digest_at"),
         ('webhook_template = \'{"text": "$text"}\'', "JSON in which $event, $repository"),
         ('webhook_template = \'{"text": $words, "to": $whom}\'', "JSON in which $event, "),
         ('sns_topic = "lakegc"', "sns_topic"),
