@@ -270,17 +270,6 @@ class BranchesDone:
 
 
 @dataclass(frozen=True)
-class HoldsEnded:
-    """Holds of deleted branches that ended.
-
-    Attributes:
-        holds: Their names.
-    """
-
-    holds: list[str]
-
-
-@dataclass(frozen=True)
 class Certified:
     """A certificate that was written.
 
@@ -362,7 +351,6 @@ class ActDocument:
         | RulesDone
         | BranchesMarked
         | BranchesDone
-        | HoldsEnded
         | Certified
         | WayToErasure
         | None

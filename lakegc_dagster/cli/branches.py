@@ -15,7 +15,6 @@ from lakegc_dagster.cli.act_document import (
     BranchesDone,
     BranchesMarked,
     Confirmed,
-    HoldsEnded,
 )
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType
@@ -53,7 +52,6 @@ def branches() -> None:
       lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z
       lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
       lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
-      lakegc retention branches end-holds my-repo
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
 
 
@@ -160,21 +158,6 @@ def branches_restore(
         return _show_outcomes(run, key, make_again.undo(run, key, who=who(), only=only))
 
 
-@branches.command("end-holds")
-@_repository
-@acting
-def branches_end_holds(config: Path | None, repository: str) -> int:
-    """Remove the holds of deleted branches whose days to be restored are over.
-
-    \b
-    Example:
-      lakegc retention branches end-holds my-repo
-    """  # noqa: D301 - as above
-    with ExitStack() as stack:
-        tell(HoldsEnded(_end_holds(open_now(config, stack, repository))))
-    return 0
-
-
 def _show_mark(run: Run, made: BranchMark) -> None:
     from lakegc_dagster.terminal import console
     from spark_core.plain_text import visible
@@ -195,7 +178,7 @@ def _show_mark(run: Run, made: BranchMark) -> None:
 
 def _show_undoable(run: Run) -> None:
     """Name the deleted branches of earlier marks that can be restored."""
-    from spark_core.branches.stale import deletion_steps
+    from spark_core.branches.stale import deletion_steps, undo_holds
 
     steps = deletion_steps.steps(run.store).values()
     found = [step for each in steps if (step := deletion_steps.may_come_back(each)) is not None]
@@ -203,8 +186,9 @@ def _show_undoable(run: Run) -> None:
     for step in sorted(found, key=lambda step: step.until):
         if step.until >= run.now():
             _say(f"deleted  {step.branch}: until {_minute(step.until)} UTC: {command} {step.mark}")
-        else:
-            _say(f"over     {step.branch}: its days are over; `end-holds` removes its hold")
+        elif undo_holds.is_held(run, step):
+            command = f"lakegc hold remove {run.repository.id} {step.hold}"
+            _say(f"over     {step.branch}: its days are over: {command}")
 
 
 def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int:
@@ -237,13 +221,11 @@ def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int
     return FAILED if any(each.outcome in OPEN for each in found) else 0
 
 
-def _end_holds(run: Run) -> list[str]:
+def _end_holds(run: Run) -> None:
     from spark_core.branches.stale import undo_holds
 
-    ended = undo_holds.end_holds(run)
-    for hold in ended:
+    for hold in undo_holds.end_holds(run):
         _say(f"{hold.words} was removed: the days to restore its branch are over")
-    return [hold.name for hold in ended]
 
 
 def _minute(instant: datetime) -> str:

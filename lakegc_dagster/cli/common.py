@@ -51,8 +51,8 @@ INTERRUPTED_WORDS = {
     "retention branches restore": "the same command goes on with the rest",
     "rules set": "`lakegc rules get` shows the rules as the server has them",
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
-    "retention set": "`lakegc retention history` shows the versions that there are",
-    "retention delete": "`lakegc retention history` shows the versions that there are",
+    "retention set": "`lakegc retention get --history` shows the versions that there are",
+    "retention delete": "`lakegc retention get --history` shows the versions that there are",
     "retention confirm": "`lakegc retention remove` says whether the policy is confirmed",
     "retention remove": "no object was deleted; merges that were made stand, and `lakegc retention "
     "restore` reverts them",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ def retention() -> None:
       lakegc retention set lakefs://my-repo/ --policy-file retention.json
       lakegc retention get my-repo
       lakegc retention what-if my-repo --policy-file retention.json
-      lakegc retention history my-repo
+      lakegc retention get my-repo --history
       lakegc retention remove my-repo --dry-run
       lakegc retention confirm my-repo 1f0c2a9b77d1
       lakegc retention remove my-repo
@@ -106,21 +107,32 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
 
 @retention.command("get")
 @_repository
-@click.option("--json", "as_json", is_flag=True, help="Print the document alone.")
+@click.option("--history", is_flag=True, help="Show instead every version, who set it and when.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the document alone; with --history one JSON list.",
+)
 @command_body
-def retention_get(config: Path | None, repository: str, *, as_json: bool) -> int:
+def retention_get(config: Path | None, repository: str, *, history: bool, as_json: bool) -> int:
     """Show the policy that counts, in the first of the document's two forms.
 
     \b
     Examples:
       lakegc retention get my-repo
       lakegc retention get my-repo --json > retention.json
+      lakegc retention get my-repo --history
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster.terminal import console
         from spark_core.references.policies import versions
 
-        version = versions.newest(open_now(config, stack, repository))
+        run = open_now(config, stack, repository)
+        if history:
+            _show_history(repository, versions.history(run.store), as_json=as_json)
+            return 0
+        version = versions.newest(run)
         policy = None if version is None else version.policy
         if version is None or policy is None:
             console.console().print(
@@ -156,45 +168,6 @@ def retention_delete(config: Path | None, repository: str) -> int:
             markup=False,
             soft_wrap=True,
         )
-    return 0
-
-
-@retention.command("history")
-@_repository
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
-@command_body
-def retention_history(config: Path | None, repository: str, *, as_json: bool) -> int:
-    """Show every version of the policy, who set it and when.
-
-    \b
-    Examples:
-      lakegc retention history my-repo
-      lakegc retention history my-repo --json
-    """  # noqa: D301 - as above
-    with ExitStack() as stack:
-        from lakegc_dagster.terminal import console
-        from spark_core.references.policies import versions
-
-        found = versions.history(open_now(config, stack, repository).store)
-        if as_json:
-            click.echo(json.dumps([_facts(version) for version in found], indent=1))
-            return 0
-        shown = console.console()
-        if not found:
-            shown.print(f"{repository} never had a retention policy.", markup=False)
-            return 0
-        rows = [
-            (
-                str(version.number),
-                version.policy_digest[:12] or "-",
-                f"{version.since:%Y-%m-%d %H:%M} {version.who}",
-                "ended" if policy is None else "; ".join(rules_in_words(policy)),
-            )
-            for version in found
-            for policy in [version.policy]
-        ]
-        columns = ("version", "digest", "since (UTC), by", "rules")
-        shown.print(console.table(f"Retention policy of {repository}", columns, rows))
     return 0
 
 
@@ -236,6 +209,30 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         if named:
             show_removed(named, f"Would be removed from {repository} by commits")
     return 0
+
+
+def _show_history(repository: str, found: Sequence[Version], *, as_json: bool) -> None:
+    from lakegc_dagster.terminal import console
+
+    if as_json:
+        click.echo(json.dumps([_facts(version) for version in found], indent=1))
+        return
+    shown = console.console()
+    if not found:
+        shown.print(f"{repository} never had a retention policy.", markup=False)
+        return
+    rows = [
+        (
+            str(version.number),
+            version.policy_digest[:12] or "-",
+            f"{version.since:%Y-%m-%d %H:%M} {version.who}",
+            "ended" if policy is None else "; ".join(rules_in_words(policy)),
+        )
+        for version in found
+        for policy in [version.policy]
+    ]
+    columns = ("version", "digest", "since (UTC), by", "rules")
+    shown.print(console.table(f"Retention policy of {repository}", columns, rows))
 
 
 def _facts(version: Version) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def newest(run: Run) -> Version | None:
         raise ChainError(
             f"version {version.number} of the retention policy under {run.store.root} was set for "
             f"{version.instance!r}, the server now has {run.instance!r}",
-            "Read it (`lakegc retention history`), and set the policy anew, or delete it "
+            "Read it (`lakegc retention get --history`), and set the policy anew, or delete it "
             f"(`lakegc retention delete {run.repository.id}`).",
         )
     return version

@@ -15,7 +15,7 @@ ACTING = (
     "confirm", "restore", "hold add", "hold remove", "rules set", "rules delete", "retention set",
     "retention delete", "retention confirm", "retention remove", "retention restore", "certificate",
     "erase", "retention branches mark", "retention branches confirm", "retention branches delete",
-    "retention branches restore", "retention branches end-holds",
+    "retention branches restore",
 )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_lists_are_told_to_programs_too(act, tmp_path):
     act("hold", "add", "repo", "audit", "--branch", "main")
     (held,) = listed(act, "hold", "list", "repo")
     assert (held["name"], held["kind"], held["value"]) == ("audit", "branch", "main")
-    (version,) = listed(act, "retention", "history", "repo")
+    (version,) = listed(act, "retention", "get", "repo", "--history")
     assert version["version"] == 1
     assert version["policy"]["rules"][0]["expiration"] == {"all": {"days": 3}}
 

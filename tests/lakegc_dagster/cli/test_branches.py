@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
+from spark_core.run import Run
 from tests.support.command_line import WITH_REPO, settings_in_environment
 
 POLICY = """branch_lifecycle:
@@ -39,11 +40,11 @@ def retention(sandbox, tmp_path, monkeypatch):
     config = settings_in_environment(sandbox, tmp_path, monkeypatch, WITH_REPO)
     file = tmp_path / "policy.yml"
 
-    def say(*words, policy=None):
+    def say(*words, policy=None, group=("retention",)):
         if policy is not None:
             file.write_text(policy)
             words = (*words, "--policy-file", str(file))
-        return CliRunner().invoke(main, ["retention", *words, "--config", str(config)])
+        return CliRunner().invoke(main, [*group, *words, "--config", str(config)])
 
     assert say("set", "repo", policy=POLICY).exit_code == 0
     return say
@@ -67,7 +68,7 @@ def test_the_policy_is_shown_with_its_policies_for_branches(retention):
     assert "branches go never with staged entries" in shown
     assert "can be made again for 14 days; never dev-keep" in shown
     assert "reading them answers 410" not in shown
-    assert "2 for stale branches" in retention("history", "repo").stdout
+    assert "2 for stale branches" in retention("get", "repo", "--history").stdout
 
 
 def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox):
@@ -138,9 +139,18 @@ def test_a_hook_file_whose_patterns_can_be_tried_in_many_ways_hangs_nothing(rete
     assert "3 of 5 branches may go" in shown.stdout
 
 
-def test_holds_end_by_a_command_of_their_own(retention):
-    ended = retention("branches", "end-holds", "repo")
-    assert (ended.exit_code, ended.stdout) == (0, "")
+def test_a_mark_shows_how_to_end_the_hold_of_a_branch_whose_days_are_over(retention, monkeypatch):
+    key, _ = marked(retention)
+    assert retention("branches", "confirm", "repo", key, "--branch", "dev-1").exit_code == 0
+    assert retention("branches", "delete", "repo", key).exit_code == 0
+    monkeypatch.setattr(Run, "now", lambda _run: datetime.now(UTC) + timedelta(days=15))
+    line = r"over     dev-1: its days are over: lakegc (hold remove repo \S+)"
+    shown = retention("branches", "mark", "repo").stdout
+    found = re.search(line, shown)
+    assert found is not None, shown
+    assert retention(*found[1].split(), group=()).exit_code == 0
+    time.sleep(1)
+    assert re.search(line, retention("branches", "mark", "repo").stdout) is None
 
 
 @pytest.mark.parametrize(
@@ -171,7 +181,6 @@ def test_each_step_is_told_to_programs(retention):
     assert told("confirm", "repo", key)["result"]["found"] == "dev-1, dev-2"
     deleted = told("delete", "repo", key)["result"]["branches"]
     assert [each["outcome"] for each in deleted] == ["deleted", "deleted"]
-    assert told("end-holds", "repo")["result"] == {"holds": []}
     restored = told("restore", "repo", key, "--branch", "dev-1")["result"]["branches"]
     assert [(each["branch"], each["until"]) for each in restored] == [("dev-1", None)]
 

@@ -72,7 +72,7 @@ def test_a_policy_is_set_shown_replaced_and_ended(retention, run):
     assert "ended with version 3" in retention("delete", "repo").stdout
     assert versions.newest(run) is None
     assert "has no retention policy" in retention("get", "repo").stdout
-    shown = retention("history", "repo").stdout
+    shown = retention("get", "repo", "--history").stdout
     assert [line.split()[0] for line in shown.splitlines()[2:] if line[0].isdigit()] == [
         "1",
         "2",
@@ -116,7 +116,7 @@ def test_there_is_nothing_to_end_without_a_policy(retention):
     refused = retention("delete", "repo")
     assert refused.exit_code == 1
     assert "repo has no retention policy" in refused.stderr
-    assert "never had a retention policy" in retention("history", "repo").stdout
+    assert "never had a retention policy" in retention("get", "repo", "--history").stdout
 
 
 @pytest.mark.parametrize("name", ["lakefs://repo/main/", "", "lakefs://"])
