@@ -277,7 +277,7 @@ def read_ranges(
     ends = spans.first_rows + spans.counts
     # Of ranges that overlap, or that end behind the file, the digests would not tell which.
     if np.any(ends[:-1] > spans.first_rows[1:]) or np.any(ends > whole.num_rows):
-        raise _not_as_said(part.key, spans.range_ids[0])
+        raise _not_as_said(part.key, f"the entries of range {spans.range_ids[0]}")
     owners = np.repeat(np.arange(len(spans.counts)), spans.counts)
     begins = np.cumsum(spans.counts) - spans.counts
     rows = np.arange(len(owners)) + (spans.first_rows - begins)[owners]
@@ -285,9 +285,8 @@ def read_ranges(
         whole = whole.take(pa.array(rows)).combine_chunks()
     for entries in whole.to_batches():
         if spans.sums is not None:
-            is_wrong = of_entries(entries, spans.counts) != spans.sums
-            if is_wrong.any():
-                raise _not_as_said(part.key, spans.range_ids[int(np.flatnonzero(is_wrong)[0])])
+            found = of_entries(entries, spans.counts)
+            require_same(found, spans.sums, part.key, spans.range_ids, "the entries of range")
         yield entries, owners
 
 
@@ -301,14 +300,29 @@ def require_empty(ranges: pa.Table) -> None:
         CorruptTableError: With the name of the first one.
     """
     none = ranges.filter(pc.less(ranges["count"], 1))
-    is_wrong = none["digest"].to_numpy() != of_rows(none)
-    if is_wrong.any():
-        row = none.slice(int(np.flatnonzero(is_wrong)[0]), 1).to_pylist()[0]
-        raise _not_as_said(row["file"] or lakegc_keys.INDEX, row["range_id"])
-
-
-def _not_as_said(file: str, range_id: str) -> CorruptTableError:
-    """Say that a range in a file of entries is not the one that was read."""
-    return CorruptTableError(
-        file, None, f"the entries of range {range_id} are not those that it had", OF_A_RUN
+    ids = none["range_id"].to_pylist()
+    require_same(
+        of_rows(none), none["digest"].to_numpy(), lakegc_keys.INDEX, ids, "the entries of range"
     )
+
+
+def require_same(found: Any, said: Any, file: str, ids: Sequence[str], what: str) -> None:
+    """Compare what is there with the digests that were made when the server's tables were read.
+
+    Args:
+        found: A digest, or a part of it, of each range or metarange as it is there.
+        said: The same as the index says.
+        file: Where it is there.
+        ids: Their ids.
+        what: What is compared, in words.
+
+    Raises:
+        CorruptTableError: With the name of the first one that differs.
+    """
+    is_wrong = found != said
+    if is_wrong.any():
+        raise _not_as_said(file, f"{what} {ids[int(np.flatnonzero(is_wrong)[0])]}")
+
+
+def _not_as_said(file: str, what: str) -> CorruptTableError:
+    return CorruptTableError(file, None, f"{what} are not those that it had", OF_A_RUN)

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.errors import OF_A_RUN, CorruptTableError
-from spark_core.index.entry_numbers import require_empty
+from spark_core.index.entry_numbers import require_empty, require_same
 from spark_core.index.saved import Saved
 from spark_core.records import reading
 from spark_core.records.manifest import Part
@@ -93,13 +92,13 @@ def _trees(trees: pa.Table, ranges: pa.Table, parts: Sequence[Part]) -> dict[str
         rows = pc.fill_null(pc.index_in(ids.flatten(), value_set=known), -1).to_numpy()
         ends = np.cumsum(np.concatenate([[0], ids.value_lengths().to_numpy()]))
         own = hashed(batch.column("metarange_id")).to_numpy()
-        of_ids = batch.column("digest").to_pylist()
-        for number, id_ in enumerate(batch.column("metarange_id").to_pylist()):
+        names, said = batch.column("metarange_id").to_pylist(), batch.column("digest").to_numpy()
+        sums = said.copy()
+        for number, id_ in enumerate(names):
             some = rows[ends[number] : ends[number + 1]]
             if np.any(some < 0):
                 continue
-            if int(np.append(hashes[some], own[number]).sum()) != of_ids[number]:
-                problem = f"the ranges of metarange {id_} are not those that it had"
-                raise CorruptTableError(parts[0].key, None, problem, OF_A_RUN)
+            sums[number] = np.append(hashes[some], own[number]).sum()
             found.setdefault(id_, some)
+        require_same(sums, said, parts[0].key, names, "the ranges of metarange")
     return found
