@@ -20,9 +20,8 @@
         ├── VerdictError         the stored verdict is missing, failed, or does not match the mark
         └── UnsafePlanError      the plan breaks a limit
 
-An error says what was found (the thing, what it is, what was wanted) and the next step. It cannot
-know what had been done when it was raised. Only the phase of the work that it ends adds that
-(`spark_core.phases`). No message carries a credential.
+An error says what was found and the next step, never a credential. What had been done by then is
+added by the phase that it ends (`spark_core.phases`).
 """
 
 from __future__ import annotations

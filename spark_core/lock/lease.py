@@ -1,26 +1,20 @@
 """The lease: one collector at a time per namespace, kept by objects that are never overwritten.
 
-`_lakefs/retention/gc/lease/` holds one log per epoch, `<epoch>/<n>`: what happened to one holder's
-lease, in order. Each place of a log can be written only once (create-if-absent), so the store
-decides who wrote it:
+`_lakefs/retention/gc/lease/<epoch>/<n>` is the log of one holder's lease; each place of it can be
+written only once (create-if-absent):
 
 * `held`: the holder, and until when its lease is good. Every heartbeat is the next place.
 * `released`: the holder ended. Anybody may begin the next epoch.
 * `failed`: the holder ended while executors may still have been at work on what it had sent. They
   may be, until the lease would have run out.
-* `taken`: somebody else ended the lease of a dead holder, at the place of that holder's next
-  heartbeat.
+* `taken`: somebody else ended the lease of a dead holder, at the place of its next heartbeat.
 
-A new holder first closes the newest log and then writes place 0 of the next epoch. A heartbeat and
-a take-over want the same place, so one of them learns that it came too late. After a write, the
-writer checks whether there is a higher epoch. If there is, it wrote into a log that others had left
-behind, and it is no holder. (Old logs are pruned, the two newest never.)
+A new holder first closes the newest log, then writes place 0 of the next epoch. After a write, the
+writer checks that there is no higher epoch; if there is, it is no holder. A holder deletes nothing
+after `Lease.expires_at`; whoever takes over waits `MAX_CLOCK_SKEW` longer. `last_holder` says who
+may go on after a holder that did not release its lease.
 
-A holder deletes nothing after `Lease.expires_at`, by whatever clock. Whoever takes over waits
-`MAX_CLOCK_SKEW` longer by its own clock. So the two never overlap as long as clocks agree to 5
-minutes. Before a lease is taken, this machine's clock is compared with the store's. A clock that is
-ahead would keep everybody waiting until then, or end a lease that is still good. Who may go on
-after a holder that did not release its lease, and when, is in `last_holder`.
+Why this is enough: `docs/decisions/lease.md`.
 """
 
 from __future__ import annotations

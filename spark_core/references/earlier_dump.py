@@ -1,22 +1,18 @@
 """Read refs without a new dump: branches and tags of now, the log, and the dump of an earlier run.
 
-The server never deletes a dump. So as long as an earlier one says as much, none is made: branches
-and tags are listed, and commits are read from the log, down to those that the dump has. What that
-cannot show is a commit made since that no branch or tag leads to any more. So a dump is made
+That cannot show a commit made since that no branch or tag leads to any more. So a new dump is made
 
-- where there are no rules: then such a commit keeps its objects, and nothing else names it;
-- after a week, and before any commit that was made since can have expired by the shortest rule.
-  Until then the server's list, which is read after the log, has each of them, and `read_commits`
-  asks for a dump where it has one that is unknown. Only a commit that was dated back is in no list:
-  it has expired by both readings;
-- where a head that the last run saw is not reached any more: a branch was deleted or reset, or refs
-  were restored from before (safety 51);
-- where a hold was made on an unknown commit, or keeps paths: those of every commit count, also of
-  one that was dated back (safety 65);
+- where there are no rules;
+- after `DUMP_EVERY`, and before any commit that was made since can have expired by the shortest
+  rule;
+- where a head that the last run saw is not reached any more (safety 51);
+- where a hold was made on an unknown commit, or keeps paths (safety 65);
 - where anything cannot be read.
 
-A hard reset may leave no sign but such a commit (safety 14). So a branch that moved is taken to
-stand where the last run saw it (`heads.heads_of`), which is too early, and never too late.
+A branch that moved is taken to stand where the last run saw it (`heads.heads_of`), which is too
+early, and never too late (safety 14).
+
+Why an earlier dump is enough otherwise: `docs/decisions/two-readings-of-commits.md`.
 """
 
 from __future__ import annotations

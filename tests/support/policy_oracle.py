@@ -193,7 +193,7 @@ class Names:
         Without the operator's word these are the branches on which it was made, if it is still on
         the main line of that one alone.
 
-        The documented limit of the second case (`references/policies/canonical_names.py`) is
+        The documented limit of the second case (`docs/decisions/words-of-policies.md`) is
         allowed, and no more: a branch was reset, or made anew, onto a commit that was made on
         another one; a run had seen it before at an ancestor of that commit; and no other branch has
         the commit any more.

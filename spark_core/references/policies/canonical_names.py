@@ -1,23 +1,17 @@
 """The canonical name of an object: the branch and the path under which it was committed.
 
-lakeFS keeps no branch with a commit. The *introduction* of an entry (path and address) is a commit
-that has it and none of whose ancestors has it; parents decide that, never dates. Several commits
-can introduce one entry, for instance a cherry-pick or a squash merge beside the first one: then
-each gives it a name. The branch of a commit follows from first-parent chains (main lines), which
-prove little alone: a branch begins on another one's commits, and that one may be gone (safety 42).
-So a commit belongs to a branch only in two cases:
+An entry (path and address) is *introduced* by a commit that has it and none of whose ancestors has
+it. Several commits can introduce one entry; each gives it a name. A commit belongs to a branch only
+in two cases:
 
-- The branch stands in the operator's `branch_order`, in which the default branch always stands, and
-  it is the first of them whose main line has the commit.
+- The branch is the first of the operator's `branch_order` whose first-parent chain (main line) has
+  the commit.
 - The commit is on this main line alone, and a stored run saw the branch's head at an ancestor of it
-  on that line, which was on this main line alone then and is now. What was committed on top of a
-  head that was seen belongs to the branch. The seen commit itself proves nothing: a branch that was
-  just made has its head on a commit of another one.
-
-The second case cannot see that a branch was reset, or deleted and made again, onto commits of a
-branch that began on it and is gone: on its main line they are its own.
+  on that line, which was on this main line alone then and is now.
 
 Otherwise the branch is undecided, and only a rule without a prefix takes the entry.
+
+Why, and what the second case cannot see: `docs/decisions/words-of-policies.md`.
 """
 
 from __future__ import annotations
