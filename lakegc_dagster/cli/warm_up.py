@@ -76,7 +76,7 @@ def compile_loops() -> None:
     """
     graveler.warm_up()
     address_hashes.warm_up()
-    compared.combined(compared.REFERENCES.empty_table())
+    compared.combine_references(compared.REFERENCES.empty_table())
     canonical_names.warm_up()
 
 

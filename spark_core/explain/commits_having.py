@@ -16,7 +16,7 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import tables_prefix
 from spark_core.references.metaranges import Metarange, distinct_ranges
-from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.range_entries import read_whole, resolve_entries
 from spark_core.references.shared_ranges import tasks_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
@@ -133,7 +133,7 @@ def _having(reader: TableReader, hashes: Sequence[int], _number: int, ranges: pa
     wanted = pa.array(hashes, pa.int64())
 
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        entries = resolved(reader.namespace, read_whole(reader, row))
+        entries = resolve_entries(reader.namespace, read_whole(reader, row))
         own = entries.filter(pc.is_in(entries.column("address_hash"), wanted))
         ids = pa.repeat(pa.scalar(row["range_id"]), own.num_rows)
         columns = [ids, own.column("address_hash"), own.column("head_path")]

@@ -25,7 +25,7 @@ from spark_core.records import tables
 from spark_core.references.commits import tables_prefix
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.metaranges import Metarange, distinct_ranges
-from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.range_entries import read_whole, resolve_entries
 from spark_core.references.shared_ranges import tasks_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
@@ -223,7 +223,7 @@ def _committed(run: Run, metaranges: Sequence[str], path: str) -> Source[pa.Tabl
 
 def _entries_under(reader: TableReader, path: bytes, ranges: pa.Table) -> Batches:
     def read(row: Mapping[str, Any]) -> Batches:
-        entries = resolved(reader.namespace, read_whole(reader, row))
+        entries = resolve_entries(reader.namespace, read_whole(reader, row))
         below = entries.filter(pc.starts_with(entries.column("head_path"), path))
         yield below.select(_HASHES.names)
 

@@ -76,7 +76,7 @@ def _read_all(
     ranges = in_order(merged([found, taken_ranges.ranges_of(known, taken_trees)]))
     explained, are_all = _explained(run, ranges)
     wanted = pa.concat_tables([ranges.filter(ranges["is_retained"]), explained])
-    new, taken = taken_ranges.divided(known, wanted)
+    new, taken = taken_ranges.ranges_to_read_and_taken(known, wanted)
     compared = taken_ranges.compare(run, reader, known, taken_trees, taken)
     written = write_ranges(run, reader, targets, new)
     counts = writing.summed([*trees, *(receipts.table for receipts in written)])[1]

@@ -65,7 +65,7 @@ NAMED = pa.schema([pa.field("address_hash", pa.int64(), nullable=False), *NAMING
 _ROWS_OF_A_TASK = 250_000
 
 
-def listed_of(run: Run, slices: StoredTable, held: Holds) -> AnySource:
+def listed_objects(run: Run, slices: StoredTable, held: Holds) -> AnySource:
     """Return the listed objects, those of table 1: columns of `LISTED`."""
     tasks = _join_small(list(enumerate(slices.manifest.parts)))
     return Source(LISTED, tasks, slices.manifest.rows, partial(_read_listed, run.store, held))
@@ -77,7 +77,7 @@ def tasks_of(parts: Sequence[Part]) -> Any:
     return np.array([number for number, task in tasks for _ in task], np.int32)
 
 
-def references_of(run: Run, staged: StoredTable, committed: StoredTable) -> AnySource:
+def references_to_objects(run: Run, staged: StoredTable, committed: StoredTable) -> AnySource:
     """Return what refers to objects: columns of `REFERENCES`.
 
     Args:
@@ -92,12 +92,12 @@ def references_of(run: Run, staged: StoredTable, committed: StoredTable) -> AnyS
     ]
     rows = sum(part.rows for _, part in parts)
     read = partial(_read_references, run.store)
-    known = Source(REFERENCES, _join_small(parts), rows, read, combined)
+    known = Source(REFERENCES, _join_small(parts), rows, read, combine_references)
     taken = TakenRanges.of(run, committed)
     if taken.is_empty:
         return known
     entries = taken.entries(HEAD, RETAINED, EXPIRED, compares=True)
-    return JoinedSource([known, entries.through(REFERENCES, _of_taken, combined)])
+    return JoinedSource([known, entries.through(REFERENCES, _of_taken, combine_references)])
 
 
 # What an entry that was taken from the index says, by the commits of its range.
@@ -202,12 +202,12 @@ def columns_of(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-def combined(references: pa.Table) -> pa.Table:
+def combine_references(references: pa.Table) -> pa.Table:
     """Make one row of the references of each hash; columns of `REFERENCES`."""
-    return numbered(references)[1]
+    return numbered_references(references)[1]
 
 
-def numbered(references: pa.Table) -> tuple[Numbered, pa.Table]:
+def numbered_references(references: pa.Table) -> tuple[Numbered, pa.Table]:
     """Make one row of the references of each hash, in the order of the hashes' numbers.
 
     Args:

@@ -13,7 +13,7 @@ from functools import partial
 
 from spark_core.errors import IncompleteReadError
 from spark_core.holds import Holds
-from spark_core.mark.compared import listed_of, references_of, tasks_of
+from spark_core.mark.compared import listed_objects, references_to_objects, tasks_of
 from spark_core.mark.fate_rows import SENT, Decided, FateTargets
 from spark_core.mark.fates_by_address import FateOrders, ReasonWords, write_objects
 from spark_core.mark.fates_by_hash import decide_bucket
@@ -75,7 +75,7 @@ def decide(
         CorruptTableError: If the bytes of a table are not those of its manifest.
         IncompleteReadError: If objects or references got lost on the way through Spark.
     """
-    references = references_of(run, staged, committed)
+    references = references_to_objects(run, staged, committed)
     is_left = not inputs.collects_unreachable
     orders = FateOrders(
         run.store,
@@ -88,7 +88,7 @@ def decide(
         is_left,
     )
     sources: dict[str, AnySource] = {
-        "listed": listed_of(run, slices, inputs.held),
+        "listed": listed_objects(run, slices, inputs.held),
         "references": references,
         "held_paths": inputs.held_paths,
     }

@@ -24,10 +24,10 @@ from spark_core.mark.compared import (
     SIZES_DIFFER,
     UNNAMED,
     known_by,
-    numbered,
+    numbered_references,
 )
 from spark_core.mark.fate_rows import SENT, Decided
-from spark_core.spark.exchange import Sent, divided, numbers_of
+from spark_core.spark.exchange import Sent, numbers_of, rows_by_number
 
 
 def decide_bucket(is_left: bool, tasks: Any, bucket: Mapping[str, pa.Table]) -> Sent[Decided]:  # noqa: FBT001 - of a partial function
@@ -45,7 +45,7 @@ def decide_bucket(is_left: bool, tasks: Any, bucket: Mapping[str, pa.Table]) -> 
         reads each again.
     """
     listed = bucket["listed"]
-    numbers, references = numbered(bucket["references"])
+    numbers, references = numbered_references(bucket["references"])
     bits, said, counts = (
         numbers_of(references[name]) for name in ("bits", "size_bytes", "references")
     )
@@ -79,7 +79,7 @@ def decide_bucket(is_left: bool, tasks: Any, bucket: Mapping[str, pa.Table]) -> 
     }
     sent = pa.table([sending[name] for name in SENT.names], schema=SENT)
     sent = sent.filter(pa.array(is_sent))
-    return Sent(decided, dict(divided(sent, tasks[numbers_of(sent["part"])])))
+    return Sent(decided, dict(rows_by_number(sent, tasks[numbers_of(sent["part"])])))
 
 
 def _are_unlisted(bits: Any, at: Any) -> Any:

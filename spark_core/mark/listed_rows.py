@@ -31,7 +31,7 @@ OPEN = "open:"
 _WAITING = pa.array([rule.YOUNG, rule.UPLOAD])
 
 
-def judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.RecordBatch:
+def add_standings(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.RecordBatch:
     """Add slice, standing by name and age, and address hash to a store's listing."""
     keys = batch.column("key")
     standing = rule.standings(keys, batch.column("last_modified"), limits)

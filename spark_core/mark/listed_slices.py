@@ -16,7 +16,7 @@ from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import collectable_batch
 from spark_core.index.choosing import Clean, Index, closed_before, is_before, saves
 from spark_core.index.saved import holds
-from spark_core.mark.listed_rows import judged, measure, measure_closed
+from spark_core.mark.listed_rows import add_standings, measure, measure_closed
 from spark_core.records import tables, writing
 from spark_core.records.figures import PreflightFigures
 from spark_core.records.writing import Receipt, Target
@@ -203,7 +203,7 @@ def _read(
         found = _flat_objects(store) if task.root else task.found
         seen = () if found is None else found.to_batches()
         for batch in chain(list_below(store, task.prefixes, threads=threads), seen):
-            yield judged(batch, store, limits)
+            yield add_standings(batch, store, limits)
 
 
 def _flat_objects(store: ObjectStore) -> pa.Table:

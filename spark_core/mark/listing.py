@@ -15,7 +15,7 @@ from spark_core.addresses.candidates import Limits
 from spark_core.index.choosing import MOST_OPEN, Clean, Index, choose, tells_time
 from spark_core.index.taken_slices import Taken, take
 from spark_core.mark import inventory
-from spark_core.mark.listed_rows import OPEN, judged, measure
+from spark_core.mark.listed_rows import OPEN, add_standings, measure
 from spark_core.mark.listed_slices import DATA, ListingTargets, name_of_slice, write_slices
 from spark_core.records import tables
 from spark_core.records.figures import IndexFigures, ListedFigures, PreflightFigures
@@ -158,7 +158,7 @@ def _read_inventory(
     figures: Counter[str],
 ) -> Iterator[pa.RecordBatch]:
     for batch in found.read(task, figures):
-        yield judged(batch, store, limits)
+        yield add_standings(batch, store, limits)
 
 
 def _of_index(chosen: Index | Clean, taken: Taken) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from spark_core.index.lookups import look_up
 from spark_core.mark.compared import columns_of
 from spark_core.mark.fate_rows import WAITING, Decided, FateTargets, rows_of_fates, until_of
 from spark_core.mark.fates_by_answers import fates_of_waiting
-from spark_core.mark.listed_rows import judged
+from spark_core.mark.listed_rows import add_standings
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import AmountFigures, ListedFigures, SeenFigures
 from spark_core.records.manifest import Part
@@ -91,7 +91,11 @@ def seen_again(run: Run, decided: Decided, targets: FateTargets) -> SeenAgain:
     said = _waiting_in(run, slices, decided.waiting_parts)
     shown = look_up(run, said["address"].to_pylist())
     found = pa.Table.from_batches(
-        [judged(batch, run.store, run.limits) for batch in shown.to_batches() if batch.num_rows],
+        [
+            add_standings(batch, run.store, run.limits)
+            for batch in shown.to_batches()
+            if batch.num_rows
+        ],
         schemas.NAMESPACE_SLICES,
     )
     gone = said.filter(pc.invert(pc.is_in(said["address"], value_set=_names(found))))

@@ -26,7 +26,7 @@ from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references.metaranges import Metarange
-from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.range_entries import read_whole, resolve_entries
 from spark_core.references.shared_ranges import RANGES
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
@@ -62,7 +62,7 @@ def ranges_of(known: Known, metaranges: Sequence[Metarange]) -> pa.Table:
     )
 
 
-def divided(known: Known, ranges: pa.Table) -> tuple[pa.Table, pa.Table]:
+def ranges_to_read_and_taken(known: Known, ranges: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Tell ranges that must be read from those that the index has.
 
     A range of which a metarange gives another number of entries than the index is read: then either
@@ -124,7 +124,7 @@ def _compare_ranges(run: Run, reader: TableReader, taken: pa.Table) -> int:
     chosen = _chosen(run, retained["range_id"].to_pylist(), RANGES_AGAIN)
     for row in retained.filter(pc.is_in(retained["range_id"], value_set=chosen)).to_pylist():
         found = Kept()
-        found.add([row], resolved(reader.namespace, read_whole(reader, row)))
+        found.add([row], resolve_entries(reader.namespace, read_whole(reader, row)))
         if found.ranges[0]["digest"] != row["digest"]:
             raise _differs(reader.name(row["range_id"]), "entries")
     return len(chosen)

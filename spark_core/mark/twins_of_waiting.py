@@ -30,7 +30,7 @@ from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.references.stated import are_sizes_stated
 from spark_core.references.table_reader import TableReader
-from spark_core.references.unlisted import absent
+from spark_core.references.unlisted import hashes_without_object
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, JoinedSource, source_of
@@ -83,7 +83,7 @@ def _heads(
         entries = reading.source_of_parts(run.store, ADDRESSES, missing.stored.manifest.parts)
         if later is None:
             later = written_since(run, mark.slices, mark.slices.manifest.reading_began, entries)
-        lost = absent(lambda: run.spark, entries, source_of(later, ADDRESSES))
+        lost = hashes_without_object(lambda: run.spark, entries, source_of(later, ADDRESSES))
     # What the index says of an object that was written over speaks for nobody.
     others = [
         source_of(rows, SIZES)
@@ -101,7 +101,9 @@ def _heads(
     )
     are_sizes_said = decided.other_sizes > 0
     if later is not None and not are_sizes_said:
-        are_sizes_said = are_sizes_stated(lambda: run.spark, source_of(later, SIZES), heads.sized())
+        are_sizes_said = are_sizes_stated(
+            lambda: run.spark, source_of(later, SIZES), heads.sizes_said()
+        )
     committed = CommittedFigures.of(mark.committed.manifest)
     return heads.entries(are_sizes_said=are_sizes_said, any_outside=committed.heads_outside > 0)
 
@@ -109,7 +111,7 @@ def _heads(
 def _alike(run: Run, decided: Decided) -> Alike:
     """Return what chooses entries that may have the content of what waits."""
     waiting = reading.source_of_parts(run.store, _CONTENTS, decided.waiting_parts)
-    return Alike.together(waiting.each(lambda: run.spark, Alike.of))
+    return Alike.any_of(waiting.each(lambda: run.spark, Alike.of))
 
 
 def _sizes(run: Run, decided: Decided) -> Any:

@@ -69,7 +69,7 @@ class Alike:
         return cls(*(sorted_once(np.concatenate(each)) for each in (sizes, untold, told)))
 
     @classmethod
-    def together(cls, some: Sequence[Alike]) -> Alike:
+    def any_of(cls, some: Sequence[Alike]) -> Alike:
         """Choose what any of them chooses."""
         none = np.empty(0, np.int64)
         return cls(

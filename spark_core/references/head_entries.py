@@ -108,7 +108,7 @@ def hashed_addresses(batches: Batches) -> Batches:
         yield pa.record_batch([hashed(batch.column("address"))], schema=HASHES)
 
 
-def sized(batches: Batches) -> Batches:
+def sizes_of_entries(batches: Batches) -> Batches:
     """Return the hashes of addresses, and sizes: columns of `SIZED`."""
     for batch in batches:
         columns = [hashed(batch.column("address")), batch.column("size_bytes")]

@@ -35,7 +35,7 @@ from spark_core.references.head_entries import (
     SeenInStore,
     hashed_addresses,
     of_heads,
-    sized,
+    sizes_of_entries,
 )
 from spark_core.references.known_ranges import HEAD, TakenRanges, rows_of, rows_with
 from spark_core.references.only_in_index import that_may_clear, with_content
@@ -101,7 +101,7 @@ class HeadsOfMark:
             lost=None if self.index is None else lambda: self._lost_alike,
         )
 
-    def sized(self) -> AnySource:
+    def sizes_said(self) -> AnySource:
         """Return the sizes that all entries of heads give: address_hash and size_bytes."""
         return self._in_numbers(SIZED, _sized, _sizes_taken)
 
@@ -276,7 +276,7 @@ def _only_entries(batches: Batches) -> Batches:
 
 
 def _sized(batches: Batches) -> Batches:
-    return sized(of_heads(batches))
+    return sizes_of_entries(of_heads(batches))
 
 
 def _sizes_taken(batches: Batches) -> Batches:

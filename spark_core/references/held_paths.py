@@ -30,7 +30,7 @@ from spark_core.records.writing import Receipt, Target, summed, write_read
 from spark_core.references import expired_entries, rows_aside
 from spark_core.references.commits import ReadCommits, tables_prefix
 from spark_core.references.metaranges import work_of_metaranges
-from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.range_entries import read_whole, resolve_entries
 from spark_core.references.shared_ranges import RANGES, tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
@@ -228,7 +228,7 @@ def _read_held(
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         found = read_whole(reader, row)
         why = holds.reasons_of_paths(found.column("path"))
-        kept = resolved(reader.namespace, found.filter(why.is_valid()))
+        kept = resolve_entries(reader.namespace, found.filter(why.is_valid()))
         columns = [kept.column(ADDRESS_HASH.name), why.drop_null()]
         yield pa.record_batch(columns, schema=HELD)
 

@@ -225,7 +225,7 @@ def _read_unneeded(
     figures["unread"] += len(unread)
 
 
-def resolved(namespace: Namespace, found: pa.RecordBatch) -> pa.RecordBatch:
+def resolve_entries(namespace: Namespace, found: pa.RecordBatch) -> pa.RecordBatch:
     """Resolve the entries of a range of a head; columns of `schemas.COMMITTED_ADDRESSES`.
 
     Entries outside the namespace stay, because they can have a twin inside. They keep their

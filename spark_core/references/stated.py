@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import hashed
-from spark_core.references.head_entries import HASHES, MD5, SIZED, STATED, of_heads, sized
+from spark_core.references.head_entries import (
+    HASHES,
+    MD5,
+    SIZED,
+    STATED,
+    of_heads,
+    sizes_of_entries,
+)
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, no_work
 from spark_core.spark.session import Spark
 
@@ -78,7 +85,10 @@ def are_sizes_stated(spark: Spark, listing: AnySource, entries: AnySource) -> bo
         listing: Columns address and size_bytes.
         entries: Columns address_hash and size_bytes.
     """
-    sources: dict[str, AnySource] = {"listed": listing.through(SIZED, sized), "said": entries}
+    sources: dict[str, AnySource] = {
+        "listed": listing.through(SIZED, sizes_of_entries),
+        "said": entries,
+    }
     receipts, _ = Exchange(sources, _are_sizes_stated, HASHES, no_work).run(spark)
     return any(receipts)
 

@@ -32,7 +32,7 @@ Found = TypeVar("Found")
 _IN_DATA = HASHES.append(pa.field("slice", pa.string(), nullable=False))
 
 
-def absent(spark: Spark, entries: AnySource, listing: AnySource) -> Any:
+def hashes_without_object(spark: Spark, entries: AnySource, listing: AnySource) -> Any:
     """Return hashes of the entries below `data/` without a listed object, sorted and once.
 
     The driver holds 8 bytes for each.

@@ -49,11 +49,11 @@ from spark_core.spark.packed_rows import (
     gathered_from,
     hashes_of,
     packed_row,
-    passed_on,
+    receipts_and_tallies,
     rows_of,
     tally_row,
 )
-from spark_core.spark.packed_rows import divided as divided
+from spark_core.spark.packed_rows import rows_by_number as rows_by_number
 from spark_core.spark.session import cores, master_of
 from spark_core.spark.sources import AnySource as AnySource
 from spark_core.spark.sources import Batches as Batches
@@ -229,7 +229,7 @@ def _meet(
 ) -> Batches:
     """Let the kernel work on each bucket of a partition; runs on an executor."""
     gathered = gathered_from(batches)
-    yield from passed_on(gathered)
+    yield from receipts_and_tallies(gathered)
     tally: Tally = Counter()
     while gathered:
         _, kinds = gathered.popitem()
@@ -257,7 +257,7 @@ def _small_enough(tables: dict[str, pa.Table], at_most: int) -> Iterator[dict[st
         return
     count = -(-rows // at_most)
     split = {
-        name: dict(divided(table, bucket_of(_mixed(hashes_of(table)), count)))
+        name: dict(rows_by_number(table, bucket_of(_mixed(hashes_of(table)), count)))
         for name, table in tables.items()
     }
     for number in range(count):
@@ -272,7 +272,7 @@ def _mixed(hashes: Any) -> Any:
 def _work(schema: pa.Schema, work: Callable[[int, pa.Table], Any], batches: Batches) -> Batches:
     """Work on what kernels sent on, and pass on their receipts; runs on an executor."""
     gathered = gathered_from(batches)
-    yield from passed_on(gathered)
+    yield from receipts_and_tallies(gathered)
     while gathered:
         number, kinds = gathered.popitem()
         rows = rows_of(kinds[ROWS], schema)

@@ -40,7 +40,7 @@ RECEIPTS, SENT = "receipts", "sent"
 Tally: TypeAlias = "Counter[str | tuple[str, int]]"
 
 
-def divided(rows: pa.Table, numbers: Any) -> Iterator[tuple[int, pa.Table]]:
+def rows_by_number(rows: pa.Table, numbers: Any) -> Iterator[tuple[int, pa.Table]]:
     """Put rows of one number together.
 
     Args:
@@ -101,7 +101,7 @@ def gathered_from(batches: Iterator[pa.RecordBatch]) -> dict[int, dict[int, list
     return found
 
 
-def passed_on(gathered: dict[int, dict[int, list[bytes]]]) -> Iterator[pa.RecordBatch]:
+def receipts_and_tallies(gathered: dict[int, dict[int, list[bytes]]]) -> Iterator[pa.RecordBatch]:
     """Pass on what is in no bucket: receipts and tallies."""
     for kind, some in gathered.pop(NO_BUCKET, {}).items():
         for packed in some:

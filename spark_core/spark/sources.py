@@ -18,9 +18,9 @@ from spark_core.spark.packed_rows import (
     Tally,
     bucket_of,
     bytes_of,
-    divided,
     hashes_of,
     packed_row,
+    rows_by_number,
     tally_row,
 )
 from spark_core.spark.tasks import interleaved, numbers_of_tasks, run_tasks
@@ -220,5 +220,5 @@ def _at_once(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 def _packed(rows: pa.Table, buckets: int, kind: int) -> Iterator[pa.RecordBatch]:
     """Pack rows by the bucket of their hash."""
     numbers = bucket_of(hashes_of(rows), buckets)
-    for bucket, some in divided(rows, numbers):
+    for bucket, some in rows_by_number(rows, numbers):
         yield packed_row(bucket, kind, bytes_of(some))

@@ -23,7 +23,7 @@ from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.deletion_orders import DeletionOrders, Dispose, Tally
 from spark_core.sweep.progress import Meter, OnProgress
 from spark_core.sweep.spread import rate_to_begin_with, spread_of
-from spark_core.sweep.tasks_of_a_round import delete_as_tasks, planned
+from spark_core.sweep.tasks_of_a_round import delete_as_tasks, objects_of_plan
 from spark_core.sweep.time_of_a_round import (
     IDLE_ROUNDS,
     is_worth_a_round,
@@ -204,7 +204,7 @@ class _Rounds:
     def _good_look(self, concluded: AnySource) -> SecondLook:
         """Return the last look, or another one if too little of its time is left."""
         if self._look is None or not is_worth_a_round(self._run, self._look.began):
-            plan = planned(self._plan.expired)
+            plan = objects_of_plan(self._plan.expired)
             read = self._plan.read_references
             self._look = read(self._run, plan, self._plan.mark, concluded)
         return self._look
@@ -232,7 +232,7 @@ class _Rounds:
         if time_left > timedelta():
             self._sent.round_begins(until)
             lease.sent_until = max(until, lost_until or until)
-        sources = {"planned": planned(self._plan.expired), "concluded": concluded}
+        sources = {"planned": objects_of_plan(self._plan.expired), "concluded": concluded}
         with meter.watching(self._journal, self._sweep, self.number):
             done = delete_as_tasks(
                 run, sources, look.kept, orders, spread.tasks, is_here=self._is_here

@@ -37,7 +37,7 @@ _OF_A_TASK = ["address", "size_bytes", "last_modified", "why"]
 _GROUPS_WITHOUT_SLICE = 64
 
 
-def planned(expired: StoredTable) -> AnySource:
+def objects_of_plan(expired: StoredTable) -> AnySource:
     """Return the objects of a plan: columns of `PLANNED`."""
     return expired.source(PLANNED.names[1:]).through(PLANNED, with_address_hash)
 

@@ -25,7 +25,7 @@ from spark_core.references.known_ranges import said_of
 from spark_core.references.metaranges import entries_of_heads
 from spark_core.references.stated import are_sizes_stated
 from spark_core.references.table_reader import TableReader
-from spark_core.references.unlisted import absent, sizes_of_later
+from spark_core.references.unlisted import hashes_without_object, sizes_of_later
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, source_of
 from spark_core.sweep.reached_now import TablesRead
@@ -131,9 +131,9 @@ def _compared(run: Run, heads: HeadsOfMark, expired: ExpiredFigures) -> HeadEntr
     are_sizes_said = expired.other_sizes > 0 or expired.twins.are_sizes_said is not False
     if (any_new or heads.later is not None) and not are_sizes_said:
         listing = heads.listing(SIZES)
-        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, heads.sized())
+        are_sizes_said = are_sizes_stated(lambda: run.spark, listing, heads.sizes_said())
     if heads.later is not None:
-        lost = absent(lambda: run.spark, heads.unlisted(), heads.listing(ADDRESSES))
+        lost = hashes_without_object(lambda: run.spark, heads.unlisted(), heads.listing(ADDRESSES))
         heads = replace(heads, lost=_not_taken(run, lost))
     return heads.entries(are_sizes_said=are_sizes_said, any_outside=True)
 
@@ -183,7 +183,7 @@ def _alike(run: Run, candidates: AnySource, slices: StoredTable, *, are_told: bo
     hashes = sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
     listed = slices.source(["address_hash", "size_bytes", "checksum"])
     some = listed.each(lambda: run.spark, partial(_alike_among, hashes, are_told))
-    return Alike.together(some)
+    return Alike.any_of(some)
 
 
 def _hashes_of(batches: Batches) -> Any:

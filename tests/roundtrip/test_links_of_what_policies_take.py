@@ -7,7 +7,7 @@ from spark_core.records import tables
 from spark_core.references.policies import staged_names
 from spark_core.sweep import references_now
 from spark_core.sweep.policy_now import ByPolicy
-from spark_core.sweep.tasks_of_a_round import planned
+from spark_core.sweep.tasks_of_a_round import objects_of_plan
 from tests.roundtrip.test_policy_sweeps import (
     UPLOADS,
     kept,
@@ -161,7 +161,7 @@ def test_a_name_that_a_later_look_of_a_sweep_saw_keeps_the_object(told, monkeypa
     told.at(9)
     policy(told, UPLOADS)
     run, mark = marked(told)
-    plan = planned(mark.expired)
+    plan = objects_of_plan(mark.expired)
     digest = run.load(tables.POLICY_EXPIRATIONS).manifest.facts["policy_digest"]
     by_policy = ByPolicy(plan, plan.rows, digest)
     look = references_now.reader_of_references(by_policy)

@@ -20,7 +20,7 @@ from spark_core.report import mark_summary
 from spark_core.spark import placement
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.policy_now import ByPolicy
-from spark_core.sweep.tasks_of_a_round import planned
+from spark_core.sweep.tasks_of_a_round import objects_of_plan
 from spark_core.undo.restore import restore
 from spark_core.upkeep import house_keeping
 from tests.support.looks import named
@@ -511,7 +511,7 @@ def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object
     told.at(9)
     policy(told, rule("main/logs/", 3))
     run, mark = marked(told)
-    plan = planned(mark.expired)
+    plan = objects_of_plan(mark.expired)
     digest = run.load(tables.POLICY_EXPIRATIONS).manifest.facts["policy_digest"]
     by_policy = ByPolicy(plan, plan.rows, digest)
     look = references_now.reader_of_references(by_policy)

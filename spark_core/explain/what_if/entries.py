@@ -14,7 +14,7 @@ from spark_core.explain.what_if import numbers
 from spark_core.holds import Holds
 from spark_core.mark.group_sums import AT_THE_TOP
 from spark_core.references.metaranges import work_of_metaranges
-from spark_core.references.range_entries import read_whole, resolved
+from spark_core.references.range_entries import read_whole, resolve_entries
 from spark_core.references.shared_ranges import tasks_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
@@ -127,7 +127,7 @@ def _read_ranges(
     ranges: pa.Table,
 ) -> Iterator[pa.RecordBatch]:
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        found = resolved(reader.namespace, read_whole(reader, row))
+        found = resolve_entries(reader.namespace, read_whole(reader, row))
         paths = found.column("head_path")
         is_held = pc.is_valid(held.reasons_of_paths(paths))
         columns = [found.column("address_hash"), _folders(paths)]

@@ -15,8 +15,8 @@ from spark_core.mark.compared import (
     REFERENCES,
     SIZED,
     SIZES_DIFFER,
-    combined,
-    numbered,
+    combine_references,
+    numbered_references,
 )
 
 FIRST = 2**61
@@ -58,8 +58,11 @@ def by_sets(rows):
 @given(st.lists(a_reference(), max_size=30), st.integers(0, 30))
 def test_a_hash_has_one_row_of_all_that_is_said_of_it_in_however_many_steps(rows, cut):
     wanted = by_sets(rows)
-    halves = [combined(references(some)) for some in (rows[:cut], rows[cut:])]
-    for numbers, table in (numbered(references(rows)), numbered(pa.concat_tables(halves))):
+    halves = [combine_references(references(some)) for some in (rows[:cut], rows[cut:])]
+    for numbers, table in (
+        numbered_references(references(rows)),
+        numbered_references(pa.concat_tables(halves)),
+    ):
         assert table["address_hash"].to_pylist() == numbers.hashes.tolist() == list(wanted)
         for row in table.to_pylist():
             bits, sizes, count = wanted[row["address_hash"]]
@@ -68,5 +71,5 @@ def test_a_hash_has_one_row_of_all_that_is_said_of_it_in_however_many_steps(rows
 
 
 def test_a_hash_that_nothing_names_is_at_the_end():
-    numbers, table = numbered(references([(FIRST, BY_COMMIT, 0, 1)]))
+    numbers, table = numbered_references(references([(FIRST, BY_COMMIT, 0, 1)]))
     assert numbers.place(np.array([FIRST + 1, FIRST])).tolist() == [table.num_rows, 0]

@@ -27,7 +27,7 @@ from spark_core.addresses.candidates import (
 )
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import slice_of
-from spark_core.mark.listed_rows import judged, measure
+from spark_core.mark.listed_rows import add_standings, measure
 from spark_core.model import RunKey
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report.cautions import cautions
@@ -306,7 +306,7 @@ def _judge(listing, limits, unsafe_names=NOT_NAMEABLE):
         *(listing.column(name) for name in ("address", "size_bytes", "last_modified", "checksum")),
         pa.nulls(listing.num_rows, pa.string()),
     ]
-    found = judged(
+    found = add_standings(
         pa.record_batch(columns, schema=schemas.OBJECT_LISTING),
         SimpleNamespace(unsafe_names=unsafe_names),
         limits,

@@ -201,7 +201,7 @@ class Slow:
 
     def looks(self) -> Any:
         look = references_now.reader_of_references()
-        plan = tasks_of_a_round.planned(self.marked.expired)
+        plan = tasks_of_a_round.objects_of_plan(self.marked.expired)
         made = self.marked.tables.all
         tables = {table.manifest.table: table for table in (*made, self.marked.expired)}
         return lambda: look(self.run, plan, tables)

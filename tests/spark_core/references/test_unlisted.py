@@ -5,7 +5,7 @@ import pytest
 
 from spark_core.addresses.address_hashes import hashed
 from spark_core.references.head_entries import ADDRESSES
-from spark_core.references.unlisted import absent
+from spark_core.references.unlisted import hashes_without_object
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
 
@@ -22,7 +22,7 @@ def source(request, monkeypatch):
 
 def test_an_entry_below_data_without_a_listed_object_is_absent_once(spark, source):
     entries = ["data/s/a", "data/s/b", "data/s/b", "data/s/c", "s3://else/where"]
-    found = absent(
+    found = hashes_without_object(
         lambda: spark,
         source(pa.table([entries], schema=ADDRESSES)),
         source(pa.table([["data/s/a", "data/s/x"]], schema=ADDRESSES)),

@@ -34,7 +34,7 @@ from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import run_tasks
 from spark_core.sweep import reached_now
 from spark_core.sweep.references_now import read_again, reader_of_references
-from spark_core.sweep.tasks_of_a_round import PLANNED, planned
+from spark_core.sweep.tasks_of_a_round import PLANNED, objects_of_plan
 from spark_core.sweep.twins_now import UNCHECKED_TWIN
 from spark_core.sweep.why_kept import KEPT, NOTHING
 from tests.support.looks import named
@@ -134,7 +134,7 @@ class Ground:
     def plan(self) -> Any:
         assert self.marked is not None
         assert self.run is not None
-        return planned(self.marked.expired)
+        return objects_of_plan(self.marked.expired)
 
     def again(self, **options: Any) -> Any:
         assert self.run is not None
