@@ -9,7 +9,7 @@ from lakegc_dagster.resources import SparkResource
 from lakegc_dagster.stored_runs.overview import overview
 from spark_core import explain, lakegc_keys, report
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
-from tests.spark_core.report.test_report_page import CURVE
+from tests.spark_core.report.test_page import CURVE
 
 
 @pytest.fixture(scope="module")

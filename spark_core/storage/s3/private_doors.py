@@ -1,6 +1,6 @@
 """Uses of botocore that its documents do not have, although all names are public.
 
-An upgrade may break any of these: `tests/spark_core/storage/test_private_doors.py` says which.
+An upgrade may break any of these: `tests/spark_core/storage/s3/test_private_doors.py` says which.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from spark_core.records.figures import (
 from spark_core.records.manifest import Manifest
 from spark_core.report import Check
 from spark_core.report.status import RepositoryStatus
-from tests.spark_core.report.test_report_page import CURVE, REPORT
+from tests.spark_core.report.test_page import CURVE, REPORT
 from tests.support.figures import read
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)

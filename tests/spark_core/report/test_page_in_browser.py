@@ -10,7 +10,7 @@ from spark_core.report.fleet import fleet_page
 from spark_core.report.trend import Point
 from tests.security.test_hostile_text import REPORT as HOSTILE
 from tests.spark_core.report.test_fleet_page import FLEET
-from tests.spark_core.report.test_report_page import CHECKED, CURVE, REPORT
+from tests.spark_core.report.test_page import CHECKED, CURVE, REPORT
 from tests.support.browser import NEEDS_CHROMIUM, PATIENCE_MS, chromium
 from tests.support.fleet import NOW, fleet_row, past_run
 from tests.support.stored_formats import AT

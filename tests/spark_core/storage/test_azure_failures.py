@@ -259,7 +259,7 @@ def test_a_redirect_is_not_followed(answering, action, status):
         return Answer(status, headers={"Location": "https://127.0.0.1:1/other"})
 
     store = answering(elsewhere)
-    # obstore does follow it: `test_azure_reads` says where to, and what it takes along.
+    # obstore does follow it: `test_reads` says where to, and what it takes along.
     led_away = action == "read" and store.options.azure_account_key
     with pytest.raises(
         TransientError if led_away else SettingsError,

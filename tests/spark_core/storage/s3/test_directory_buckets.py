@@ -20,7 +20,7 @@ from spark_core.storage.contract import OrderedStore
 from spark_core.storage.s3 import clients as s3_clients
 from spark_core.storage.s3.directory_buckets import DirectoryBucketStore
 from spark_core.storage.undelete import Lost
-from tests.spark_core.storage.test_s3_store import Bucket
+from tests.spark_core.storage.s3.test_store import Bucket
 from tests.support.directory_bucket import UnorderedBucketStore
 from tests.support.s3_faults import S3Faults
 from tests.support.store_conformance import RemoteStoreConformance, rows_of

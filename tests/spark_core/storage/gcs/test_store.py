@@ -104,7 +104,7 @@ class TestGcsStore(OrderedStoreConformance):
     """
 
     # The emulator does not know the condition of a rewrite; that it is sent is tested in
-    # `test_gcs_copies`.
+    # `test_copies`.
     conditional_copies = False
     # A request deletes up to 100 of them; pages, which have room for 1,000, are cut by tests of
     # their own.
