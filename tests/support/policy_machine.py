@@ -40,6 +40,7 @@ from tests.support.policy_oracle import (
     kept_by_commits,
     takes,
 )
+from tests.support.recorded_events import references
 from tests.support.sandbox_repository import SandboxServer
 from tests.support.search_oracle import Options, reachable, require_plan, young
 
@@ -509,7 +510,9 @@ class PolicyMachine(HistoryMachine):
 
     # What is compared
 
-    def _takes(self, options: PolicyOptions, key: datetime, *, is_listed: bool) -> Any:
+    def _takes(
+        self, options: PolicyOptions, key: datetime, *, is_listed: bool, is_counted: bool = True
+    ) -> Any:
         """Return what tells whether the present document may, or clearly must, take an object."""
         if self.policy is None or options.policies == "off":
             return lambda _address, *, clearly: False
@@ -532,7 +535,7 @@ class PolicyMachine(HistoryMachine):
                 held={branch for branch, _ in self.held.branches.values()},
                 clearly=clearly,
             )
-            if taken and not clearly:
+            if taken and not clearly and is_counted:
                 self.tally.counts["names that only the documented limit gives"] += len(
                     names.limit_used
                 )
@@ -548,13 +551,29 @@ class PolicyMachine(HistoryMachine):
             for address, _ in self.repository.committed(names.heads[branch]).values()
         }
 
-    def _outside_the_model(self, key: datetime, address: str) -> str | None:
-        """Leave out what a policy lets go while something refers to it: the model has no rule for
-        that, and all that it says of other objects holds.
+    def _note_references(self, key: datetime, options: Options) -> None:
+        """Take note of what the document lets go, too, as the model is told it.
+
+        Of what it surely names, some may stay where a rule waits, or somebody could not ask: there
+        the model is told that it may go.
         """
-        if address in self.by_policy.get(key, ()):
-            return "let go by a policy"
-        return super()._outside_the_model(key, address)
+        recorder = self.recorded.get(key)
+        if recorder is None:
+            return
+        now = references(self.repository, key, options, self.held)
+        chosen: Any = replace(options, **self.setting_at_sweep)
+        is_same = key not in self.looked or (
+            self.policy is not None and self.policy.digest == self.looked[key]
+        )
+        if isinstance(options, PolicyOptions) and self._goes(chosen) and is_same:
+            there = self.repository.data()
+            ask = self._takes(chosen, key, is_listed=True, is_counted=False)
+            may = {address for address in there if ask(address, clearly=False)}
+            is_sure = options.twin_calls >= ENOUGH and not options.is_share_limited
+            is_sure = is_sure and not self.repository.may_compact
+            surely = {one for one in may if is_sure and ask(one, clearly=True)}
+            now = replace(now, surely_named=surely, perhaps_named=may - surely)
+        recorder.changed(now)
 
     def _goes(self, options: PolicyOptions) -> bool:
         return (

@@ -54,11 +54,15 @@ class References:
         kept: Addresses that heads, retained commits, tags or holds have.
         compacted: Relative address -> branches that have it in what was compacted, and not in their
             heads; it is staged there, be it below something newer.
+        surely_named: Addresses that a policy lets go, whatever refers to them.
+        perhaps_named: Those that it may let go.
     """
 
     staged: Mapping[str, frozenset[str]]
     kept: Collection[str]
     compacted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    surely_named: Collection[str] = ()
+    perhaps_named: Collection[str] = ()
 
     def branches(self, address: str) -> frozenset[str]:
         """Return the branches that stage an object."""
@@ -73,6 +77,8 @@ class References:
             + "".join(flag for name, flag in zip(branches, "01", strict=False) if name in staged)
             + "r" * (address in self.kept)
             + "".join(flag for name, flag in zip(branches, "cd", strict=False) if name in compacted)
+            + "p" * (address in self.surely_named)
+            + "q" * (address in self.perhaps_named)
         )
 
 
@@ -273,7 +279,7 @@ class Judged:
         outcomes: What the sweep did; None if there was none, or nobody reported it.
         left: What is in the store after a mark or a sweep that was killed, or refused to go on;
             None after others.
-        keeps: Why an old object may stay to which nothing refers.
+        keeps: Why an old object may stay to which nothing refers, or which a policy names.
     """
 
     ages: Mapping[str, str]
@@ -308,8 +314,8 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
     if len(branches) > 2:
         raise OutsideTheModelError("staged on more than two branches")
     people = [(at, now.letter(address, branches)) for at, now in moments]
-    is_garbage = age == "old" and {letter for _, letter in people} == {"="}
-    _require_told(events, judged, address, is_garbage=is_garbage)
+    is_to_go = all(letter == "=" or letter.endswith("p") for _, letter in people)
+    _require_told(events, judged, address, is_to_go=age == "old" and is_to_go)
     kills = [at for at, one in enumerate(events) if one.name == _KILL]
     found: list[tuple[int, str]] = []
     if judged.plan is None:
@@ -333,9 +339,7 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
     return (age, *_letters(_apart(apart, people), people, found, kills))
 
 
-def _require_told(
-    events: Sequence[Event], judged: Judged, address: str, *, is_garbage: bool
-) -> None:
+def _require_told(events: Sequence[Event], judged: Judged, address: str, *, is_to_go: bool) -> None:
     """Refuse what became of an object if the model cannot tell why.
 
     Raises:
@@ -344,7 +348,7 @@ def _require_told(
     if judged.plan is None:
         return
     if address not in judged.plan:
-        if is_garbage:
+        if is_to_go:
             raise OutsideTheModelError(judged.keeps)
         return
     if judged.outcomes is None:
@@ -352,7 +356,7 @@ def _require_told(
     outcome = judged.outcomes[address]
     if outcome not in _OUTCOMES or not _is_asked_for(events, address, outcome):
         raise OutsideTheModelError("gone without a request that was seen")
-    if outcome == "kept" and is_garbage:
+    if outcome == "kept" and is_to_go:
         raise OutsideTheModelError(judged.keeps)
 
 
