@@ -42,6 +42,7 @@ def test_the_command_itself_is_the_driver_whatever_it_runs():
     assert processes.kind_of(b"java\0", is_root=True) == processes.DRIVER
 
 
+@pytest.mark.slow
 @linux
 def test_cpu_of_children_counts_also_where_the_command_does_not_wait_for_them(tmp_path):
     burn = "import time\nwhile time.process_time() < 0.6: pass"

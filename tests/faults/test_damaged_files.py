@@ -414,6 +414,7 @@ def _require_none_wrong(kind: str, folder: Path, number: int, record_property) -
     assert answers.refused.total() + answers.unchanged + answers.more == number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_is_refused_by_name_or_read_unchanged(kind, tmp_path, record_property):
     _require_none_wrong(kind, tmp_path, FEW, record_property)

@@ -88,6 +88,7 @@ def test_a_mark_that_fails_at_any_call_is_finished_by_another(
     try_all(world, FRESH, mark_command, points(world.mark_calls), record_property)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

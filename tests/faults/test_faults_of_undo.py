@@ -207,6 +207,7 @@ def test_moving_into_quarantine_at_any_fault_leaves_each_object_whole(case, tell
     )
 
 
+@pytest.mark.slow
 @_SOME_EACH_EVERY
 def test_bringing_back_at_any_fault_leaves_each_object_whole(case, tell, every, step):
     def bring_back(run):
@@ -222,6 +223,7 @@ def test_bringing_back_at_any_fault_leaves_each_object_whole(case, tell, every, 
     )
 
 
+@pytest.mark.slow
 @_SOME_EACH_EVERY
 def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, step, monkeypatch):
     """The quarantine has objects whose days are over and objects of a later run. Tables of some old

@@ -140,6 +140,7 @@ def test_a_failing_check_stops_the_deletion_and_so_does_its_verdict_ever_after(g
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 def test_an_early_failing_check_stops_everything_after_it(ground, monkeypatch):
     name, table, check = guards.CHECKS[0]
 
@@ -171,6 +172,7 @@ def test_a_table_selected_alone_refuses_without_those_it_is_made_from(ground):
     assert "Materialize the run from its beginning" in failure(result)
 
 
+@pytest.mark.slow
 def test_tables_without_their_checks_have_no_verdict_and_are_not_swept(ground):
     key = new_key()
     unchecked = dg.define_asset_job(
@@ -211,6 +213,7 @@ def test_a_run_key_in_the_future_is_refused(ground):
     assert "lies in the future" in failure(result)
 
 
+@pytest.mark.slow
 def test_a_repository_that_the_settings_do_not_name_is_refused(ground):
     stranger = ground.with_settings()
     stranger.repository_id = "stranger"

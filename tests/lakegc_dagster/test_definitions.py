@@ -141,6 +141,7 @@ def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
     assert "LOADED 12" in loaded.stdout, loaded.stdout + loaded.stderr
 
 
+@pytest.mark.slow
 def test_wrong_settings_are_the_error_that_dagster_shows(tmp_path):
     (tmp_path / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:9"\nxyz = 1\n')
     loaded = load_in_a_process_of_its_own(tmp_path)

@@ -127,6 +127,7 @@ def test_two_collectors_in_one_project_mark_and_sweep_beside_each_other(project)
         assert first.instance.get_dynamic_partitions(names.named("run")) == [str(key)]
 
 
+@pytest.mark.slow
 def test_the_sensor_of_a_collector_tells_of_its_own_runs_alone(project):
     merged, first, _ = project
     key = new_key(ago=-timedelta(days=2))

@@ -184,6 +184,7 @@ FEW = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [FEW, pytest.param((*ALLOWED, *REFUSED), marks=pytest.mark.slow)],

@@ -90,6 +90,7 @@ def test_without_rules_exactly_what_was_never_committed_nor_staged_expires(name,
         assert found.passed, found.failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("merges", 401), ("unified", 403)])
 def test_a_user_who_may_not_dump_loses_nothing_that_is_retained(name, status, tmp_path, spark):
     moment = golden.expected(name)["retention"][0]

@@ -281,6 +281,7 @@ def test_an_inventory_that_names_an_object_twice_ends_the_mark(lake, spark):
         mark_and_conclude(lake.by_inventory(spark))
 
 
+@pytest.mark.slow
 def test_a_mark_by_inventory_takes_ranges_and_no_slices_and_leaves_none(lake, spark):
     earlier = lake.run(spark, NOW - timedelta(minutes=2), optimized=True)
     mark_and_conclude(earlier)

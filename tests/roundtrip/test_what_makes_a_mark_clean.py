@@ -204,6 +204,7 @@ def _cut(kind: str) -> Callable[[Run], None]:
     return cut
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("happens", "why"),
     [

@@ -169,6 +169,7 @@ def collect(sandbox, spark, moments, *, optimized=False) -> Collected:
     return Collected(schedule, events=recorder.events, judged=judged, replayed=replayed)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "optimized",

@@ -126,6 +126,7 @@ PAST: dict[str, list[Step]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "word",

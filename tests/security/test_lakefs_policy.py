@@ -74,6 +74,7 @@ def _refused(sandbox, document, spark, minutes):
         assert _stored(sandbox) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "action"), enumerate(_actions(COLLECT)))
 def test_without_any_action_of_the_policy_a_mark_is_refused_by_its_name(
     number, action, told, spark
@@ -106,6 +107,7 @@ def test_a_list_of_repositories_that_leaves_out_the_own_one_is_refused(told, spa
         preflight(run)
 
 
+@pytest.mark.slow
 def test_the_policy_suffices_for_a_whole_run_and_no_action_of_it_is_left_over(told, spark):
     sandbox, story = told
     user, run = _run(sandbox, WALK, spark, 40)

@@ -84,6 +84,7 @@ def test_the_policy_suffices_to_remove_and_to_undo_and_no_action_of_it_is_left_o
     assert world.paths() == {"logs/a", "logs/lost", "data/b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(12))
 def test_without_any_action_of_the_policy_a_removal_is_refused_by_its_name(world, number):
     document = allowed(world)

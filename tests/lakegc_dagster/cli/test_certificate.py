@@ -375,6 +375,7 @@ def test_the_store_finds_out_a_certificate_of_other_tables(place):
     assert answer.exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_certificate_that_was_sealed_anew_without_a_part_is_refused_by_its_name(place):
     _, made = place.certify("--path", GONE)
     one = made["path"]["objects"][0]

@@ -59,6 +59,7 @@ def test_each_mark_says_in_one_line_who_worked(place):
         assert re.findall(r"^worked .*$", marked.stdout, re.MULTILINE) == ["worked   this process"]
 
 
+@pytest.mark.slow
 def test_each_mark_says_what_it_read_and_both_find_the_same(place):
     assert "clean: no mark of this repository has passed yet; reading began" in place.first.stdout
     told = re.search(

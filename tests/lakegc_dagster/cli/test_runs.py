@@ -153,6 +153,7 @@ def test_the_report_as_json_is_the_stored_one(place, key):
     assert Report.from_json(answer.stdout.encode(), name="stdout").run == str(key)
 
 
+@pytest.mark.slow
 def test_the_bars_of_a_report_are_drawn_into_a_picture(place, tmp_path):
     picture = tmp_path / "november.png"
     answer = place.lakegc("report", "repo", "--chart", str(picture))
@@ -195,6 +196,7 @@ def test_a_sweep_deletes_what_its_mark_names_and_a_second_one_is_refused(place, 
     assert "was swept at" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_repository_that_the_server_does_not_have_is_named(place):
     answer = place.lakegc("mark", "absent")
     assert answer.exit_code == 1

@@ -160,6 +160,7 @@ def test_a_damaged_hold_is_lakegcs_own_and_the_mark_deleted_nothing(place):
     assert len(states(line)) == 1
 
 
+@pytest.mark.slow
 def test_a_refused_mark_says_once_that_nothing_was_deleted_and_so_does_its_report(place):
     limits = {
         "LAKEGC__DEFAULTS__MAX_EXPIRED_SHARE": "0.01",

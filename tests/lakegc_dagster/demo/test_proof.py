@@ -71,6 +71,7 @@ def test_it_holds_when_exactly_the_foretold_objects_are_gone(collected):
     assert min(proof.answered_gone, proof.absent, proof.read, proof.read_from_store) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ref", [True, False])
 def test_a_kept_object_that_is_missing_is_named(collected, ref):
     lost = _first(collected.story.kept, ref=ref)
@@ -131,6 +132,7 @@ def test_a_path_that_is_read_from_another_address_is_named(collected):
     assert any("f_0326 at main@ is read from" in failure for failure in proof.failures)
 
 
+@pytest.mark.slow
 def test_a_ref_that_is_gone_is_no_proof_of_deletion(collected):
     gone = _first(collected.story.deleted, ref=True)
     lost_ref = replace(gone, ref="no-such-branch")

@@ -79,6 +79,7 @@ def test_a_passing_error_that_stays_ends_with_its_message_after_the_last_try():
     assert failure_of(result).user_failure_data.description == "TransientError: no answer in 120 s"
 
 
+@pytest.mark.slow
 def test_the_same_work_elsewhere_is_waited_for_up_to_a_bound():
     result, attempts, _ = run_raising(
         SameWorkError("the lease is that of the sweep of this run"), heals_after=5
@@ -91,6 +92,7 @@ def test_the_same_work_elsewhere_is_waited_for_up_to_a_bound():
     assert shown == "SameWorkError: the lease is that of the sweep of this run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waits", [0, RETRIES + 1, RETRIES_BESIDE_THE_SAME - RETRIES])
 @pytest.mark.parametrize("heals_after", [RETRIES, RETRIES + 1])
 def test_a_long_wait_for_the_same_work_takes_no_try_from_a_server_that_is_silent_afterwards(

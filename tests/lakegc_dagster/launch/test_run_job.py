@@ -192,6 +192,7 @@ def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_home")
 def test_a_server_that_never_answered_is_named_at_once(home, ground):
     document = home.model_dump(exclude_unset=True)
@@ -243,6 +244,7 @@ def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, 
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 def test_a_run_in_a_thread_is_a_failed_run_of_dagster_and_has_no_verdict(home, ground, tmp_path):
     interrupts, key = Interrupts(), new_key()
 
@@ -265,6 +267,7 @@ def test_a_run_in_a_thread_is_a_failed_run_of_dagster_and_has_no_verdict(home, g
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_home")
 def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
     def broken(run):

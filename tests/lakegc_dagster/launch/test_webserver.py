@@ -250,6 +250,7 @@ def started(tmp_path, monkeypatch):
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.slow
 def test_the_pages_end_with_an_error_when_the_daemon_does(started):
     result = started("this", "--daemon")
     assert (result.exit_code, result.output) == (

@@ -331,6 +331,7 @@ def test_the_sensor_tells_of_a_run_that_an_error_ends_in_its_own_words(ground):
     assert message.text.endswith("Nothing was deleted.")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_run_of_the_command_line_and_one_of_somebody_else_are_not_told_by_the_sensor(ground):
     key = new_key(ago=-timedelta(days=2))

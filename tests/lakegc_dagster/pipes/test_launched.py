@@ -187,6 +187,7 @@ def test_a_process_that_dies_is_a_failed_run_that_says_what_stands(place):
     assert "Whatever it stored or deleted stands" in told
 
 
+@pytest.mark.slow
 def test_a_server_that_was_silent_elsewhere_is_asked_again(place, monkeypatch):
     at_once = partial(launched.raising_failures, retry_after=timedelta(0))
     monkeypatch.setattr(launched, "raising_failures", at_once)

@@ -73,6 +73,7 @@ def test_a_mark_that_is_done_is_no_request_any_more(bare):
     bare.store.delete([lakegc_keys.verdict_key(key)])
 
 
+@pytest.mark.slow
 def test_a_wrong_request_of_a_person_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):
     key = new_key(ago=FUTURE)
     for tags, status in (

@@ -79,6 +79,7 @@ def test_the_story_knows_which_commits_are_retained(sandbox, story):
     assert {commit_id for commit_id, kept in told.items() if kept} == retained - roots
 
 
+@pytest.mark.slow
 def test_every_file_reads_back_where_the_story_says(sdk, story):
     for file in story.files:
         if file.ref is not None:

@@ -324,6 +324,7 @@ def test_uncommitted_pages_answer_as_recorded(replay, recorded, sdk):
     run(replay, "prepare-uncommitted.json", {2: stage})
 
 
+@pytest.mark.slow
 def test_many_uncommitted_pages_answer_as_recorded(sdk, sandbox, replay):
     """270 branches of which few have rows: most pages, the last one too, have no location."""
     name = "obs-pg-45717"

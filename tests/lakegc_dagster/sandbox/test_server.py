@@ -170,6 +170,7 @@ def test_everything_an_upload_leaves_follows_the_clock(sdk, sandbox):
     assert older.parent.name > file.parent.name
 
 
+@pytest.mark.slow
 def test_the_sandbox_never_hears_of_dagster():
     script = (
         "import sys, lakegc_dagster.sandbox.history, lakegc_dagster.sandbox.populate; "

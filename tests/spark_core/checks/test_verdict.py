@@ -81,6 +81,7 @@ def test_a_stored_verdict_is_never_written_over(run):
     assert len(results) == len(guards.CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.deep)])
 def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
     _marked(run)

@@ -141,6 +141,7 @@ def test_every_metarange_holds_what_the_server_listed(repository, tables):
         )
 
 
+@pytest.mark.slow
 def test_the_recorded_repositories_cover_what_the_reader_must_know(tables):
     ranges = list(files_of(tables, "ranges"))
     kinds = {table.properties["rocksdb.block.based.table.index.type"][0] for *_, table in ranges}

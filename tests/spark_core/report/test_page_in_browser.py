@@ -64,6 +64,7 @@ def addresses(page):
     return page.locator(".named tbody tr:visible td:first-child").all_inner_texts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 @pytest.mark.parametrize("width", [pytest.param(1200, marks=pytest.mark.slow), 400])
 def test_the_page_fits_its_window_and_asks_nobody(opened, width, scheme):
@@ -130,6 +131,7 @@ def test_the_table_is_searched_sorted_and_downloaded(opened, tmp_path):
     assert page.said == []
 
 
+@pytest.mark.slow
 def test_hostile_texts_run_nothing_and_fit_the_window(opened):
     html = report.page(HOSTILE, past=PAST, server="https://lakefs.example.com")
     page = opened(html, width=400)
@@ -138,6 +140,7 @@ def test_hostile_texts_run_nothing_and_fit_the_window(opened):
     assert [url for url in page.asked if not url.startswith("file:")] == []
 
 
+@pytest.mark.slow
 def test_markup_that_got_past_the_escaping_runs_and_fetches_nothing(opened):
     evil = '<script>alert(1)</script><img src="http://127.0.0.1:9/x" onerror="alert(2)">'
     page = opened(report.page(REPORT).replace("<h1>", f"{evil}<h1>"))

@@ -347,6 +347,7 @@ def test_the_result_is_what_separate_walks_to_the_root_give_and_contains_the_ser
     assert ids(retained_commits(refs, rules, NOW, tags_protect=False)) >= ours
 
 
+@pytest.mark.slow
 @given(graphs(), st.integers(0, 6))
 @settings(max_examples=examples(40, 400), deadline=None)
 def test_the_last_commits_are_what_a_walk_from_each_head_finds_and_nothing_is_lost(
@@ -412,6 +413,7 @@ def test_a_commit_is_retained_exactly_as_long_as_it_was_said_to_be(
     }
 
 
+@pytest.mark.slow
 def test_a_long_history_under_many_branches_takes_seconds_not_a_walk_for_each() -> None:
     size = 60_000
     created = [NOW - timedelta(minutes=size - number) for number in range(size)]

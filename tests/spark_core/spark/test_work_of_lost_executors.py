@@ -65,6 +65,7 @@ def test_a_session_that_does_not_tell_whether_it_makes_copies_may_make_them():
     assert speculates(SimpleNamespace(conf=SimpleNamespace(get=get)))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_tells_of_the_jobs_of_a_group_by_its_name_alone(spark):
     context = spark.sparkContext

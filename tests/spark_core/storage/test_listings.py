@@ -78,6 +78,7 @@ def test_a_slice_written_in_one_second_is_only_slower(rounds):
     assert store.requests["list"] <= 10 + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("threads", "folders", "most"), [(1, 1, 50), (2, 1, 30), (8, 2, 20), (8, 8, 50)]
 )
@@ -166,6 +167,7 @@ keys_of_a_slice = st.sets(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30, 300), deadline=None)
 @given(st.data())
 def test_a_listing_is_the_same_wherever_it_is_cut_and_in_whatever_order_answers_come(data):

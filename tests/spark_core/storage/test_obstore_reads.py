@@ -265,6 +265,7 @@ def test_an_error_of_obstore_is_taken_apart(text, status, kind, of_connection):
     assert failure.body == ("<Code>X</Code>" if status else "")
 
 
+@pytest.mark.slow
 def test_s3_needs_no_library_of_the_other_stores():
     script = (
         "import sys; sys.modules['requests'] = None; import spark_core.storage.s3.store; "

@@ -308,6 +308,7 @@ def page(
     )
 
 
+@pytest.mark.slow
 def test_a_listing_of_any_length_stays_small_in_memory(answering, monkeypatch):
     monkeypatch.setattr(remote, "LISTING_BATCH_ROWS", 2000)
 

@@ -187,6 +187,7 @@ def test_tables_that_were_pruned_or_damaged_do_not_stop_executors(written, run):
     assert restore.restore(run).objects == Counter(restored=20)
 
 
+@pytest.mark.slow
 def test_what_a_journal_intended_twice_is_brought_back_once(written, run):
     content = swept(written, 6)
     run.store.delete([tables.manifest_key(tables.DELETION_REPORT, run.key)])
@@ -208,6 +209,7 @@ def test_what_a_journal_intended_twice_is_brought_back_once(written, run):
     assert len(told_of(run.store, done.record)) == 6
 
 
+@pytest.mark.slow
 def test_objects_that_spark_loses_on_the_way_back_end_the_restore(written, run, monkeypatch):
     swept(written, 20)
     read = deleted._reported
@@ -275,6 +277,7 @@ def test_a_restore_for_which_there_is_never_time_says_so(written, run, monkeypat
         restore.restore(run)
 
 
+@pytest.mark.slow
 def test_a_lease_that_is_lost_between_rounds_ends_the_restore(written, run, monkeypatch):
     swept(written, 20)
     work_on, rounds = recorded_work.work_on, []

@@ -258,6 +258,7 @@ def stopped(world, key, monkeypatch, *, at, after):
 STEPS = [*range(1, 5), *(pytest.param(each, marks=pytest.mark.slow) for each in range(5, 9))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", STEPS)
 def test_killed_between_any_two_steps_the_next_call_goes_on(world, stale, monkeypatch, at, after):
@@ -277,6 +278,7 @@ def test_killed_between_any_two_steps_the_next_call_goes_on(world, stale, monkey
     assert set(world.heads()) == {"main", *gone}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", STEPS)
 def test_killed_between_any_two_steps_the_same_call_ends_the_work(

@@ -73,6 +73,7 @@ def test_an_event_without_branches_names_none():
     assert names(b"on: {pre-merge: , post-merge: {}}", "dev") is None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_list_that_is_repeated_for_each_event_may_name_any_branch():
     repeated = "".join(f"  e{number}: {{branches: *all}}\n" for number in range(4_000))
