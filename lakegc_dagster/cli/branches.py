@@ -1,4 +1,4 @@
-"""`lakegc retention branches`: find stale branches, confirm, delete, and make them again."""
+"""`lakegc retention branches`: find stale branches, delete them, and make them again."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _only = click.option(
 
 @click.group("branches", cls=Commands)
 def branches() -> None:
-    """Mark, confirm, delete and restore branches that `branch_lifecycle` of the policy lets go.
+    """Mark, delete and restore branches that `branch_lifecycle` of the policy lets go.
 
     \b
     Examples:
       lakegc retention branches mark my-repo
-      lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z
+      lakegc confirm my-repo branches --run 2026-11-20T02-00-00Z
       lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
       lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
@@ -76,7 +76,7 @@ def branches_mark(config: Path | None, repository: str) -> int:
         rows = [
             BranchDecided(row.branch, row.goes, row.commit_id, row.why) for row in made.branches
         ]
-        command = f"lakegc retention branches confirm {repository} {made.mark}"
+        command = f"lakegc confirm {repository} branches --run {made.mark}"
         tell(BranchesMarked(made.mark, made.policy_version, rows), command if made.going else "")
         if made.going:
             _say(f"next     {command}")
@@ -85,21 +85,10 @@ def branches_mark(config: Path | None, repository: str) -> int:
     return 0
 
 
-@branches.command("confirm")
-@_repository
-@_mark
-@_only
-@acting
-def branches_confirm(
+def confirm_branches(
     config: Path | None, repository: str, key: RunKey, only: tuple[str, ...]
 ) -> int:
-    """Confirm that the branches that a mark lets go may go; deletes nothing.
-
-    \b
-    Examples:
-      lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z
-      lakegc retention branches confirm my-repo 2026-11-20T02-00-00Z --branch users-ann
-    """  # noqa: D301 - as above
+    """Confirm that the branches that a mark lets go may go; `lakegc confirm` does it."""
     with ExitStack() as stack:
         from spark_core.branches.stale import marked
 

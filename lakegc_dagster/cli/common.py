@@ -42,10 +42,9 @@ INTERRUPTED_WORDS = {
     "demo": "the sandbox stays in its directory, and the next demo makes it anew",
     "warm-up": "no archive was made; runs work without it",
     "ui": "the UI has ended, and runs that it had started were ended with it",
-    "confirm": "`lakegc runs` shows whether the mark is confirmed",
+    "confirm": "`lakegc runs`, or the command that was to come next, shows whether it is confirmed",
     "hold add": "`lakegc hold list` shows whether the hold is there",
     "hold remove": "`lakegc hold list` shows whether the hold is there",
-    "retention branches confirm": "`lakegc retention branches delete` says whether it is confirmed",
     "retention branches delete": "the same command goes on; `lakegc retention branches mark` shows "
     "what was deleted",
     "retention branches restore": "the same command goes on with the rest",
@@ -53,7 +52,6 @@ INTERRUPTED_WORDS = {
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
     "retention set": "`lakegc retention get --history` shows the versions that there are",
     "retention delete": "`lakegc retention get --history` shows the versions that there are",
-    "retention confirm": "`lakegc retention remove` says whether the policy is confirmed",
     "retention remove": "no object was deleted; merges that were made stand, and `lakegc retention "
     "restore` reverts them",
     "retention restore": "what was reverted stands; the same command goes on with the rest",

@@ -1,4 +1,4 @@
-"""`lakegc retention remove`, `restore` and `confirm`: entries that rules remove by a commit."""
+"""`lakegc retention remove` and `restore`: entries that rules remove by a commit."""
 
 from __future__ import annotations
 
@@ -115,27 +115,12 @@ def retention_restore(
         return 0 if all(each.is_as_wanted for each in done) else FAILED
 
 
-@click.command("confirm")
-@_repository
-@click.argument("digest")
-@click.option(
-    "--resets",
-    is_flag=True,
-    help="Confirm that staged entries may be reset, which cannot be undone.",
-)
-@acting
-def retention_confirm(config: Path | None, repository: str, digest: str, *, resets: bool) -> int:
-    """Confirm the policy by its DIGEST, so that `lakegc retention remove` may carry it out.
+def confirm_removal(config: Path | None, repository: str, digest: str, *, resets: bool) -> int:
+    """Confirm a policy that removes, by the beginning of its digest; `lakegc confirm` does it.
 
-    DIGEST is the beginning of the policy's digest, at least 12 characters. Look first at what the
-    policy names (`lakegc retention remove REPOSITORY --dry-run`). A policy of which objects expire
-    is confirmed after a mark (`lakegc confirm`).
-
-    \b
-    Examples:
-      lakegc retention confirm my-repo 1f0c2a9b77d1
-      lakegc retention confirm my-repo 1f0c2a9b77d1 --resets
-    """  # noqa: D301 - as above
+    Raises:
+        SettingsError: If the digest is too short or another one, or objects expire by the policy.
+    """
     with ExitStack() as stack:
         from lakegc_dagster.terminal import console
         from spark_core.branches import removal

@@ -17,7 +17,6 @@ from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, 
 from lakegc_dagster.cli.groups import Commands
 from lakegc_dagster.cli.holds import open_now
 from lakegc_dagster.cli.removal import (
-    retention_confirm,
     retention_remove,
     retention_restore,
     show_removed,
@@ -57,7 +56,7 @@ def retention() -> None:
       lakegc retention what-if my-repo --policy-file retention.json
       lakegc retention get my-repo --history
       lakegc retention remove my-repo --dry-run
-      lakegc retention confirm my-repo 1f0c2a9b77d1
+      lakegc confirm my-repo removal --digest 1f0c2a9b77d1
       lakegc retention remove my-repo
       lakegc retention restore my-repo 2026-11-20T02-00-00Z
       lakegc retention branches mark my-repo
@@ -67,7 +66,6 @@ def retention() -> None:
 
 retention.add_command(retention_remove)
 retention.add_command(retention_restore)
-retention.add_command(retention_confirm)
 retention.add_command(branches)
 
 

@@ -146,7 +146,7 @@ def _removal(repository_id: str, prefix: str, branches: Sequence[str]) -> Iterat
             f"lakegc erase {repository_id} --path {_quoted(prefix)} --policy-out erase.json",
             f"lakegc retention set {repository_id} --policy-file erase.json",
             f"lakegc retention remove {repository_id} --dry-run",
-            f"lakegc retention confirm {repository_id} DIGEST",
+            f"lakegc confirm {repository_id} removal --digest DIGEST",
             f"lakegc retention remove {repository_id}",
         ),
     )

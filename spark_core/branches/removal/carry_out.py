@@ -156,8 +156,8 @@ class RuleWork:
         if found is not self.staged and found.entries:
             self.notes.append(
                 f"{found.entries:,} staged entries were not reset: they cannot come back, and "
-                f"nobody confirmed that (`lakegc retention confirm {self._repository_id} "
-                f"{self.orders.policy_digest[:12]} --resets`)."
+                f"nobody confirmed that (`lakegc confirm {self._repository_id} removal "
+                f"--digest {self.orders.policy_digest[:12]} --resets`)."
             )
 
     @property

@@ -94,7 +94,7 @@ def remove(run: Run, *, who: str, dry_run: bool = False) -> Removal:
             f"version {version.number} of the retention policy of {name} was not confirmed "
             f"(digest {digest})",
             f"Look at what it names (`lakegc retention remove {name} --dry-run`), then confirm it "
-            f"(`lakegc retention confirm {name} {digest[:12]}`).",
+            f"(`lakegc confirm {name} removal --digest {digest[:12]}`).",
         )
     resets = confirmed.may_reset(run, version)
     orders = _orders(run, version.policy_digest, changes=not dry_run, resets=resets)

@@ -246,7 +246,7 @@ def require_confirmed(run: Run, marked: BranchMark) -> dict[int, MarkedBranch]:
     except NotFoundError:
         raise SettingsError(
             f"mark {marked.mark} of the branches of {name} was not confirmed",
-            f"Read it, then confirm it (`lakegc retention branches confirm {name} {marked.mark}`).",
+            f"Read it, then confirm it (`lakegc confirm {name} branches --run {marked.mark}`).",
         ) from None
     if (found.mark, found.marked) != (marked.mark, marked.digest):
         raise CorruptTableError(where, None, "it confirms another mark", WAY_ON)

@@ -13,8 +13,8 @@ from tests.support.command_line import WITH_REPO, settings_on
 
 ACTING = (
     "confirm", "restore", "hold add", "hold remove", "rules set", "rules delete", "retention set",
-    "retention delete", "retention confirm", "retention remove", "retention restore", "certificate",
-    "erase", "retention branches mark", "retention branches confirm", "retention branches delete",
+    "retention delete", "retention remove", "retention restore", "certificate",
+    "erase", "retention branches mark", "retention branches delete",
     "retention branches restore",
 )  # fmt: skip
 

@@ -55,10 +55,14 @@ def heads(sandbox):
     return {branch.id: branch.commit_id for branch in sandbox.core.state.branches(number)}
 
 
+def confirm(retention, key, *words):
+    return retention("confirm", "repo", "branches", "--run", key, *words, group=())
+
+
 def marked(retention):
     shown = retention("branches", "mark", "lakefs://repo/")
     assert shown.exit_code == 0, shown.output
-    return re.search(r"branches confirm repo (\S+)", shown.stdout)[1], shown.stdout
+    return re.search(r"confirm repo branches --run (\S+)", shown.stdout)[1], shown.stdout
 
 
 def test_the_policy_is_shown_with_its_policies_for_branches(retention):
@@ -81,7 +85,7 @@ def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox
     refused = retention("branches", "delete", "repo", key)
     assert (refused.exit_code, heads(sandbox)) == (2, before)
     assert "was not confirmed" in refused.stderr
-    confirmed = retention("branches", "confirm", "repo", key)
+    confirmed = confirm(retention, key)
     assert (confirmed.exit_code, heads(sandbox)) == (0, before)
     assert "dev-1, dev-2" in confirmed.stdout
     assert f"next     lakegc retention branches delete repo {key}" in confirmed.stdout
@@ -105,7 +109,7 @@ def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox
 def test_one_branch_is_confirmed_and_undone_by_name(retention, sandbox):
     before = heads(sandbox)
     key, _ = marked(retention)
-    assert retention("branches", "confirm", "repo", key, "--branch", "dev-2").exit_code == 0
+    assert confirm(retention, key, "--branch", "dev-2").exit_code == 0
     assert retention("branches", "delete", "repo", key).exit_code == 0
     assert set(before) - set(heads(sandbox)) == {"dev-2"}
     wrong = retention("branches", "restore", "repo", key, "--branch", "dev-1")
@@ -117,7 +121,7 @@ def test_one_branch_is_confirmed_and_undone_by_name(retention, sandbox):
 
 def test_a_branch_that_stays_after_all_makes_the_command_fail(retention, sandbox):
     key, _ = marked(retention)
-    retention("branches", "confirm", "repo", key)
+    confirm(retention, key)
     with sandbox.core.lock:
         objects.upload(sandbox.core, "repo", "dev-1", "b", b"new")
     deleted = retention("branches", "delete", "repo", key)
@@ -141,7 +145,7 @@ def test_a_hook_file_whose_patterns_can_be_tried_in_many_ways_hangs_nothing(rete
 
 def test_a_mark_shows_how_to_end_the_hold_of_a_branch_whose_days_are_over(retention, monkeypatch):
     key, _ = marked(retention)
-    assert retention("branches", "confirm", "repo", key, "--branch", "dev-1").exit_code == 0
+    assert confirm(retention, key, "--branch", "dev-1").exit_code == 0
     assert retention("branches", "delete", "repo", key).exit_code == 0
     monkeypatch.setattr(Run, "now", lambda _run: datetime.now(UTC) + timedelta(days=15))
     line = r"over     dev-1: its days are over: lakegc (hold remove repo \S+)"
@@ -177,8 +181,9 @@ def test_each_step_is_told_to_programs(retention):
         "dev-1": True, "dev-2": True, "dev-keep": False, "main": False,
     }  # fmt: skip
     key = marked["result"]["mark"]
-    assert marked["next_step"] == f"lakegc retention branches confirm repo {key}"
-    assert told("confirm", "repo", key)["result"]["found"] == "dev-1, dev-2"
+    assert marked["next_step"] == f"lakegc confirm repo branches --run {key}"
+    confirmed = confirm(retention, key, "--json")
+    assert json.loads(confirmed.stdout)["result"]["found"] == "dev-1, dev-2"
     deleted = told("delete", "repo", key)["result"]["branches"]
     assert [each["outcome"] for each in deleted] == ["deleted", "deleted"]
     restored = told("restore", "repo", key, "--branch", "dev-1")["result"]["branches"]

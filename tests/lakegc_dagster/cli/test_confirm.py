@@ -83,3 +83,19 @@ def test_dagster_shows_the_figures_of_each_check_with_its_limit_and_what_lifts_i
         assert shown["limit"].value == result.limit
         assert shown["lifted_by"].value == result.lifted_by
         assert len(shown) > 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("removal",), "`removal` needs --digest"),
+        (("removal", "--digest", "0" * 12, "--run", "2026-01-01T00-00-00Z"), "and no --run"),
+        (("branches",), "--run says which mark"),
+        ((SHARE, "--digest", "0" * 12), "belong to `removal`"),
+        (("branches", "--resets"), "belong to `removal`"),
+        ((SHARE, "--branch", "main"), "belongs to `branches`"),
+    ],
+)
+def test_each_thing_is_confirmed_by_its_own_words(marked, words, said):
+    answer = marked[2]("confirm", "repo", *words)
+    assert (answer.exit_code, said in answer.stderr) == (2, True), answer.stderr

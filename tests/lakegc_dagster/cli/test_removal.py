@@ -1,4 +1,4 @@
-"""`lakegc retention remove`, `undo`, `confirm` and `what-if` on a sandbox, without Spark."""
+"""`lakegc retention remove`, `restore` and `what-if` on a sandbox, without Spark."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -55,6 +55,10 @@ class Place:
         switch = {f"LAKEGC__REPOSITORIES__{self.name.upper()}__POLICIES": policies}
         return CliRunner().invoke(main, ["retention", *words], env={**self.env, **switch})
 
+    def confirm(self, digest, *words):
+        words = ("confirm", self.name, "removal", "--digest", digest, *words)
+        return CliRunner().invoke(main, words, env=self.env)
+
     def set(self, policy):
         """Set a policy; return its digest."""
         made = self.retention("set", self.name, policy=policy)
@@ -80,8 +84,8 @@ def test_entries_are_shown_confirmed_removed_and_brought_back(place):
     assert f"Nothing was changed. The policy is version 1, digest {digest}." in looked.stdout
     refused = place.retention("remove", place.name)
     assert refused.exit_code == 3
-    assert f"lakegc retention confirm {place.name} {digest[:12]}" in refused.stderr
-    confirmed = place.retention("confirm", place.name, digest[:12])
+    assert f"lakegc confirm {place.name} removal --digest {digest[:12]}" in refused.stderr
+    confirmed = place.confirm(digest[:12])
     assert confirmed.exit_code == 0, confirmed.output
     assert "may be carried out" in confirmed.stdout
     removed = place.retention("remove", place.name)
@@ -102,7 +106,7 @@ def test_entries_are_shown_confirmed_removed_and_brought_back(place):
 def test_undo_says_until_when_the_rules_let_it(place):
     place.repository.rules(3, main=60)
     digest = place.set(LOGS)
-    assert place.retention("confirm", place.name, digest[:12]).exit_code == 0
+    assert place.confirm(digest[:12]).exit_code == 0
     removed = place.retention("remove", place.name).stdout
     until = re.search(r"^1: main/logs/.* (\S+ \S+) *$", removed, re.MULTILINE)[1]
     merge = place.repository.call("GET", "/refs/main/commits", query={"amount": 1})["results"][0]
@@ -116,7 +120,7 @@ def test_undo_over_objects_that_are_gone_needs_a_decision_and_takes_the_lease(pl
     with place.sandbox.clock.at(datetime.now(UTC) - timedelta(days=20)):
         place.commit("logs/other")
     digest = place.set(LOGS)
-    place.retention("confirm", place.name, digest[:12])
+    place.confirm(digest[:12])
     (lost,) = (
         each for each in place.sandbox.blockstore.rglob("*") if is_file_of(each, b"logs/old")
     )
@@ -141,30 +145,30 @@ def is_file_of(path, data):
 def test_a_policy_of_another_digest_and_one_of_which_objects_expire_is_not_confirmed(place):
     digest = place.set(BOTH)
     for given in ("0" * 12, digest[:11], ""):
-        wrong = place.retention("confirm", place.name, given)
+        wrong = place.confirm(given)
         assert wrong.exit_code == 2
         assert "give at least 12 characters" in wrong.stderr
-    expires = place.retention("confirm", place.name, digest)
+    expires = place.confirm(digest)
     assert expires.exit_code == 2
     assert "policy_is_confirmed" in expires.stderr
-    assert place.retention("confirm", place.name, digest, "--resets").exit_code == 0
+    assert place.confirm(digest, "--resets").exit_code == 0
 
 
 def test_staged_entries_are_reset_after_their_own_confirmation(place):
     with place.sandbox.clock.at(datetime.now(UTC) - timedelta(days=20)):
         place.repository.upload("main", "inbox/old", b"x")
     digest = place.set(STAGED)
-    place.retention("confirm", place.name, digest)
+    place.confirm(digest)
     kept = place.retention("remove", place.name)
     assert "1 staged entries were not reset" in kept.stdout
     assert "inbox/old" in place.paths()
-    said = place.retention("confirm", place.name, digest, "--resets")
+    said = place.confirm(digest, "--resets")
     assert "may reset staged entries" in said.stdout
 
 
 def test_what_stops_a_rule_is_named_and_the_exit_code_says_so(place):
     digest = place.set(LOGS)
-    place.retention("confirm", place.name, digest)
+    place.confirm(digest)
     place.repository.upload("main", "data/draft", b"draft")
     stopped = place.retention("remove", place.name)
     assert stopped.exit_code == 1
@@ -174,7 +178,7 @@ def test_what_stops_a_rule_is_named_and_the_exit_code_says_so(place):
 
 def test_the_setting_is_needed_and_named(place):
     digest = place.set(LOGS)
-    place.retention("confirm", place.name, digest)
+    place.confirm(digest)
     refused = place.retention("remove", place.name, policies="mark")
     assert refused.exit_code == 2
     assert 'Set policies = "sweep" for the repository' in refused.stderr

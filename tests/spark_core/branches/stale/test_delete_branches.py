@@ -50,7 +50,9 @@ def test_only_confirmed_branches_go(world, stale):
 
 def test_nothing_goes_without_a_confirmation(world, stale):
     key = world.mark().key
-    with pytest.raises(SettingsError, match=f"was not confirmed.*branches confirm repo {key}"):
+    with pytest.raises(
+        SettingsError, match=f"was not confirmed.*confirm repo branches --run {key}"
+    ):
         world.delete(key)
     assert stale.keys() < world.heads().keys()
 
