@@ -17,7 +17,7 @@ from tests.support.optimized_machine import OptimizedMachine
 pytestmark = pytest.mark.spark
 
 # Whole histories: as many are at least played in the default and slow tests, and in the deep ones.
-SHORT_HISTORIES, HISTORIES, DEEP_HISTORIES = 5, 20, 300
+HISTORIES, DEEP_HISTORIES = 20, 300
 # Of the default tests: little is there, one run begins a history, and one ends it.
 STORY = ((50, "main", "a"), (40, "gone", "b"), (20, "main", "a"), (11, "dev", "dir/c"))
 SHORT = {"is_short": True, "most_runs": 1, "story": STORY, "steps": 12}
@@ -77,9 +77,9 @@ def test_a_run_with_the_index_finds_what_a_clean_one_finds_after_what_happened_s
     shared_sandbox: Any, spark: Any, record_property: Any
 ) -> None:
     kinds, tally = search_until(
-        shared_sandbox, spark, SHORT_HISTORIES, record_property=record_property, **SHORT
+        shared_sandbox, spark, HISTORIES, record_property=record_property, **SHORT
     )
-    assert kinds["optimized"] >= SHORT_HISTORIES // 2
+    assert kinds["optimized"] >= HISTORIES // 2
     assert tally.deleted > 0
 
 
