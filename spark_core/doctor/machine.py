@@ -7,7 +7,8 @@ from spark_core.doctor.questions import ProbeAnswer, Question
 from spark_core.spark.class_archive import class_archive, objection
 from spark_core.spark.connect import chosen_remote
 from spark_core.spark.java import check_java
-from spark_core.spark.session import master_of, try_executors
+from spark_core.spark.python_of_executors import try_executors
+from spark_core.spark.session import master_of
 
 
 def _java(_examination: Examination) -> ProbeAnswer:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -54,15 +54,16 @@ from spark_core.spark.packed_rows import (
     tally_row,
 )
 from spark_core.spark.packed_rows import rows_by_number as rows_by_number
-from spark_core.spark.session import cores, master_of
+from spark_core.spark.session import master_of
 from spark_core.spark.sources import AnySource as AnySource
 from spark_core.spark.sources import Batches as Batches
 from spark_core.spark.sources import JoinedSource as JoinedSource
-from spark_core.spark.sources import Receipt, union_of
+from spark_core.spark.sources import Receipt
 from spark_core.spark.sources import Source as Source
 from spark_core.spark.sources import no_rows as no_rows
 from spark_core.spark.sources import numbers_of as numbers_of
 from spark_core.spark.sources import source_of as source_of
+from spark_core.spark.tasks import cores, numbers_of_tasks
 
 Written = TypeVar("Written")
 
@@ -149,15 +150,18 @@ class Exchange(Generic[Receipt, Written]):
         buckets = _buckets_for(self.rows, at_once=cores(spark))
         schemas = {name: source.schema for name, source in self.sources.items()}
         packed = [
-            source.packed(spark, buckets, kind)
+            numbers_of_tasks(spark, len(part.tasks)).mapInArrow(
+                part.packing(buckets, kind), PACKED_IN_SPARK
+            )
             for kind, source in enumerate(self.sources.values())
-            if source.rows
+            for part in source.parts
         ]
         # One task for each bucket where rows meet, and one where they are worked on.
         placement.hand_out(2 * buckets, master_of(spark))
         with _in_one_job(spark), surfacing_errors():
             met = (
-                union_of(packed)
+                # Frames of Spark Connect are of another class: their own method is called.
+                reduce(lambda one, other: one.unionByName(other), packed)
                 .repartition(buckets, "bucket")
                 .mapInArrow(
                     partial(_meet, schemas, self.kernel, self.schema, _MOST_ROWS_OF_A_KERNEL),

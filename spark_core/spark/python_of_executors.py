@@ -6,15 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from spark_core.errors import SettingsError
 from spark_core.site import SITE
-from spark_core.spark.failures import SPARK_FAILURES
-from spark_core.spark.session import cores
+from spark_core.spark.failures import SPARK_FAILURES, surfacing_errors
+from spark_core.spark.session import Session
+from spark_core.spark.tasks import ask_executors, cores
 
 # These imports load all that a task of a mark or a sweep needs.
 _ENTRANCES = ("spark_core.mark", "spark_core.sweep")
+
+# Rows that executors are tried with.
+_TRIED = 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class PythonProcess:
     offline: str
 
 
-def probe_executors(spark: SparkSession) -> list[PythonProcess]:
+def probe_executors(spark: Session) -> list[PythonProcess]:
     """Ask as many executor processes as there are cores to describe themselves.
 
     Raises:
@@ -48,15 +53,45 @@ def probe_executors(spark: SparkSession) -> list[PythonProcess]:
     """
     count = max(1, cores(spark))
     columns = [column.name for column in fields(PythonProcess)]
-    described = spark.range(0, count, 1, count).mapInArrow(
-        _describing(_self_description(_ENTRANCES), columns),
-        ", ".join(f"{column} string" for column in columns),
-    )
+    describe = _describing(_self_description(_ENTRANCES), columns)
+    types = ", ".join(f"{column} string" for column in columns)
     try:
-        found = described.collect()
+        found = ask_executors(spark, count, describe, types)
     except SPARK_FAILURES as failure:
         raise _unusable(str(failure)) from failure
     return [PythonProcess(*row) for row in sorted({tuple(row) for row in found})]
+
+
+def try_executors(start: Callable[[], Session]) -> Session:
+    """Let executors run this package's Python on a few rows.
+
+    Args:
+        start: Gives the session.
+
+    Returns:
+        The session.
+
+    Raises:
+        SettingsError: If it does not start, or its executors do not return the rows.
+    """
+    try:
+        session = start()
+        with surfacing_errors():
+            rows = len(ask_executors(session, _TRIED, _echo, "id long"))
+    except (PySparkException, Py4JError, RuntimeError) as failure:
+        first = str(failure).strip().partition("\n")[0][:300]
+        raise SettingsError(
+            f"Spark cannot be used ({type(failure).__name__}: {first})",
+            "Look at [spark] in the settings, and at whether its executors have Python with this "
+            "version of lakegc.",
+        ) from failure
+    if rows != _TRIED:
+        raise SettingsError(f"Spark counted {rows} of {_TRIED} rows", "Look at the cluster's log.")
+    return session
+
+
+def _echo(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def _describing(

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_core.errors import SettingsError
 from spark_core.spark import connect
 from spark_core.spark.class_archive import class_archive, spark_home
-from spark_core.spark.failures import surfacing_errors
 from spark_core.spark.java import use_launched_java
 from spark_core.spark.placement import is_local
 
@@ -40,23 +36,10 @@ _ONE_COLLECTOR, _FEW_CORES = "-XX:+UseSerialGC", 4
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
-# Rows that executors are tried with.
-_TRIED = 8
-_MORE_THAN_CORES = 100_000
-
 
 def master_of(spark: SparkSession) -> str:
     """Return the master of a session; of one on a server elsewhere, whatever it has, its name."""
     return connect.NAME if connect.is_remote(spark) else spark.sparkContext.master or ""
-
-
-def cores(spark: SparkSession) -> int:
-    """Return how many tasks of a session run at once."""
-    if not connect.is_remote(spark):
-        return spark.sparkContext.defaultParallelism
-    # Spark cuts a range into as many parts if it is not told how many.
-    parts = spark.range(_MORE_THAN_CORES).selectExpr("spark_partition_id() AS part")
-    return parts.distinct().count()
 
 
 def runs_here(spark: SparkSession) -> bool:
@@ -225,35 +208,3 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
 def is_started() -> bool:
     """Say whether this thread has a session already."""
     return SparkSession.getActiveSession() is not None
-
-
-def try_executors(start: Callable[[], Session]) -> Session:
-    """Let executors run this package's Python on a few rows.
-
-    Args:
-        start: Gives the session.
-
-    Returns:
-        The session.
-
-    Raises:
-        SettingsError: If it does not start, or its executors do not return the rows.
-    """
-    try:
-        session = start()
-        with surfacing_errors():
-            rows = session.range(_TRIED, numPartitions=2).mapInArrow(_echo, "id long").count()
-    except (PySparkException, Py4JError, RuntimeError) as failure:
-        first = str(failure).strip().partition("\n")[0][:300]
-        raise SettingsError(
-            f"Spark cannot be used ({type(failure).__name__}: {first})",
-            "Look at [spark] in the settings, and at whether its executors have Python with this "
-            "version of lakegc.",
-        ) from failure
-    if rows != _TRIED:
-        raise SettingsError(f"Spark counted {rows} of {_TRIED} rows", "Look at the cluster's log.")
-    return session
-
-
-def _echo(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches

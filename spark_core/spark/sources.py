@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_core.spark.packed_rows import (
-    PACKED_IN_SPARK,
     TASKS,
     WAS_PACKED,
     Tally,
@@ -23,7 +22,7 @@ from spark_core.spark.packed_rows import (
     rows_by_number,
     tally_row,
 )
-from spark_core.spark.tasks import interleaved, numbers_of_tasks, run_tasks
+from spark_core.spark.tasks import interleaved, run_tasks
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
@@ -91,11 +90,14 @@ class Source(Generic[Task]):
         """How many tasks say that they packed rows."""
         return len(self.tasks)
 
-    def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
-        """Let executors read the rows, and pack those of each bucket together."""
-        return numbers_of_tasks(spark, len(self.tasks)).mapInArrow(
-            partial(_pack_tasks, self, buckets, kind), PACKED_IN_SPARK
-        )
+    @property
+    def parts(self) -> list[Source[Any]]:
+        """The sources that have rows: this one, or none."""
+        return [self] if self.rows else []
+
+    def packing(self, buckets: int, kind: int) -> Callable[[Batches], Batches]:
+        """Return what executors do: read the rows of tasks by number, and pack each bucket's."""
+        return partial(_pack_tasks, self, buckets, kind)
 
 
 @dataclass(frozen=True)
@@ -147,16 +149,10 @@ class JoinedSource:
         """As for `Source`."""
         return sum(source.packers for source in self.sources if source.rows)
 
-    def packed(self, spark: SparkSession, buckets: int, kind: int) -> DataFrame:
-        """Do what `Source.packed` does."""
-        packed = [source.packed(spark, buckets, kind) for source in self.sources if source.rows]
-        return union_of(packed)
-
-
-def union_of(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of several frames of the same columns."""
-    # Frames of Spark Connect are of another class, so that their own method is called.
-    return reduce(lambda one, other: one.unionByName(other), frames)
+    @property
+    def parts(self) -> list[Source[Any]]:
+        """The sources that have rows."""
+        return [part for source in self.sources for part in source.parts]
 
 
 AnySource: TypeAlias = "Source[Any] | JoinedSource"

@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_core.errors import IncompleteReadError
-from spark_core.spark import placement
+from spark_core.spark import connect, placement
 from spark_core.spark.failures import surfacing_errors
-from spark_core.spark.session import cores, master_of
+from spark_core.spark.session import master_of
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
@@ -35,9 +35,30 @@ Receipt = TypeVar("Receipt")
 _OBJECTS_OF_A_TASK = 1_000
 # The most objects of a task: they may wait in memory.
 _MOST_OF_A_TASK = 100_000
+# Numbers in a frame that Spark cuts into a part for each core.
+_MORE_THAN_CORES = 100_000
 
 _RECEIPT = pa.schema([pa.field("receipt", pa.binary(), nullable=False)])
 _RECEIPT_IN_SPARK = StructType([StructField("receipt", BinaryType(), nullable=False)])
+
+
+def cores(spark: SparkSession) -> int:
+    """Return how many tasks of a session run at once."""
+    if not connect.is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    # Spark cuts a range into as many parts if it is not told how many.
+    parts = spark.range(_MORE_THAN_CORES).selectExpr("spark_partition_id() AS part")
+    return parts.distinct().count()
+
+
+def ask_executors(
+    spark: SparkSession,
+    count: int,
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    columns: str,
+) -> list[Row]:
+    """Let executors run a task on so many numbers, each by itself, and bring back its rows."""
+    return spark.range(0, count, 1, count).mapInArrow(task, columns).collect()
 
 
 def numbers_of_tasks(spark: SparkSession, count: int) -> DataFrame:

@@ -11,7 +11,8 @@ from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.reading import load_table
 from spark_core.run import Run
-from spark_core.spark.session import cores, speculates
+from spark_core.spark.session import speculates
+from spark_core.spark.tasks import cores
 from spark_core.sweep.deletion_orders import BATCH_ROWS, LOT_ROWS, REQUESTS_AT_ONCE
 from spark_core.sweep.pacing import Rate, first_rate
 
