@@ -27,13 +27,12 @@ from spark_core.report.kind import kind_of
 from spark_core.report.past_runs import restored
 from spark_core.run import Run
 from spark_core.storage.after_deletion import AfterDeletion
+from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
 
 # Objects of a run that are each looked for once more. For those beyond them the report counts.
 LOOKED_FOR = 10_000
 _AT_ONCE = 16
-# Outcomes of what is not in its place any more.
-_GONE = ("deleted", "already_gone")
 # Objects that were found again, and other runs whose quarantine has some, that are named.
 _NAMED = 3
 
@@ -71,7 +70,7 @@ class _Deleted:
             self.size_bytes[row["reason"], row["outcome"]] += row["size_bytes_sum"]
         left = LOOKED_FOR - len(self.gone)
         if left or wanted:
-            is_gone = pc.is_in(batch.column("outcome"), pa.array(_GONE))
+            is_gone = pc.is_in(batch.column("outcome"), pa.array(GONE))
             gone = batch.filter(is_gone).column("address").to_pylist()
             self.gone += gone[:left]
             self.among.update(address for address in gone if address in wanted)

@@ -26,10 +26,9 @@ from spark_core.references.expired_entries import UNREADABLE
 from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
+from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
 from spark_core.sweep.deletion_report import PLANNED, report
-
-_GONE = ("deleted", "already_gone")
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def _told(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
         )
         planned = _planned(run, asked)
         known = report(planned, rows).to_pylist()
-        told |= {row["address"]: row for row in known if row["outcome"] in _GONE}
+        told |= {row["address"]: row for row in known if row["outcome"] in GONE}
         reasons = dict(zip(addresses, planned["reason"].to_pylist(), strict=True))
         for row in _unanswered(rows):
             told.setdefault(row["address"], {**row, "reason": reasons[row["address"]]})
@@ -180,7 +179,7 @@ def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome | None:
     if run.store.exists(row["address"]):
         if said == "intended":
             return None
-        back = ", and it is in the store again" if said in _GONE else ""
+        back = ", and it is in the store again" if said in GONE else ""
         return told("kept", reasons=(Reason("sweep", f"{text}{back}"),))
     if said == "already_gone":
         text += ", so a restore of that run does not bring it back"

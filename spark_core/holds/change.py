@@ -111,7 +111,7 @@ def remove(run: Run, name: str) -> Hold:
             f"({f'there are: {names}' if names else 'there is none'})."
         )
     (outcome,) = run.store.delete([lakegc_keys.hold_key(name)])
-    if outcome.outcome not in ("deleted", "already_gone"):
+    if not outcome.is_gone:
         raise TransientError(
             f"hold {name} of {run.repository.id} could not be removed ({outcome.error}), so it "
             f"still applies. Allow {run.store.delete_permission} on "

@@ -29,8 +29,7 @@ from spark_core.records.journal import Journal, JournalPart
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark import placement
-
-_GONE = pa.array(["deleted", "already_gone"])
+from spark_core.storage.outcomes import GONE
 
 
 def deleted_by(run: Run, key: RunKey, *, since: datetime | None = None) -> Iterator[pa.StringArray]:
@@ -45,7 +44,7 @@ def deleted_by(run: Run, key: RunKey, *, since: datetime | None = None) -> Itera
         LakegcError: If its report or its journal cannot be read.
     """
     for address, outcome, at in _outcomes(run, key, since):
-        gone = pc.is_in(outcome.cast(pa.string()), _GONE)
+        gone = pc.is_in(outcome.cast(pa.string()), pa.array(GONE))
         if since is not None:
             late = pc.greater_equal(at, pa.scalar(since, schemas.INSTANT))
             gone = pc.and_(gone, pc.fill_null(late, False))

@@ -19,13 +19,13 @@ from spark_core.records import tables
 from spark_core.report.report import Report
 from spark_core.report.values import PastRun
 from spark_core.storage import ObjectStore
+from spark_core.storage.outcomes import GONE
 
 RUNS = 30
 _LIVE = frozenset({Fate.COMMITTED.sentence, Fate.STAGED.sentence})
 # What another run would let go. Without it, the garbage of a run that takes only a part would seem
 # to have gone.
 _OF_OTHERS = frozenset({Fate.LEFT_TO_OTHERS.sentence, Fate.NOT_NAMED.sentence})
-_GONE = frozenset({"deleted", "already_gone"})
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Point:
             + sum(group.size_bytes for group in report.kept if group.name in _OF_OTHERS),
             sum(group.size_bytes for group in report.outcomes or () if group.name == "deleted"),
             report.swept,
-            all(group.name in _GONE for group in report.outcomes or ()),
+            all(group.name in GONE for group in report.outcomes or ()),
         )
 
     @classmethod

@@ -7,6 +7,9 @@ from typing import Literal, TypeAlias
 
 Outcome = Literal["deleted", "already_gone", "refused", "failed"]
 
+# Those of what is not in its place any more.
+GONE: tuple[Outcome, ...] = ("deleted", "already_gone")
+
 
 @dataclass(frozen=True)
 class DeleteOutcome:
@@ -24,6 +27,11 @@ class DeleteOutcome:
     key: str
     outcome: Outcome
     error: str | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the key has no object any more."""
+        return self.outcome in GONE
 
 
 Outcomes: TypeAlias = list[DeleteOutcome]

@@ -62,7 +62,7 @@ def require_deletable(store: ObjectStore) -> None:
         TransientError: If the store does not answer, or its answer is not conclusive.
     """
     outcome = store.probe_delete(unused_name())
-    if outcome.outcome in ("deleted", "already_gone"):
+    if outcome.is_gone:
         return
     what = f"{store.root}: deleting under data/ was tried on a name that no object has, and"
     if outcome.outcome == "refused":
@@ -127,7 +127,7 @@ def honours_conditional_put(store: ObjectStore, key: str) -> bool:
     else:
         kept = False
     (outcome,) = store.delete([key])
-    if outcome.outcome not in ("deleted", "already_gone"):
+    if not outcome.is_gone:
         what = f"{store.root}{key}, a probe of lakegc's own, cannot be taken away again:"
         raise _not_taken(store, what, outcome) or TransientError(
             f"{store.root}{key}, a probe of lakegc's own, cannot be taken away again "
@@ -156,7 +156,7 @@ def write_read_delete(store: ObjectStore) -> None:
             "writes.",
         )
     (outcome,) = store.delete([key])
-    if outcome.outcome not in ("deleted", "already_gone"):
+    if not outcome.is_gone:
         what = f"{store.root}{key} was written and read, and cannot be deleted again:"
         kind: type[LakegcError] = (
             PermissionDeniedError if outcome.outcome == "refused" else TransientError

@@ -22,10 +22,11 @@ from spark_core.records.writing import Target, Written
 from spark_core.references import rows_aside
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent
+from spark_core.storage.outcomes import GONE
 from spark_core.sweep.plan import left_by_sweep
 
 # Outcomes after which nothing more is to be done.
-FINAL = ("deleted", "already_gone", "kept")
+FINAL = (*GONE, "kept")
 OUTCOMES = (*FINAL, "refused", "failed")
 _NOT_DELETED = OUTCOMES[len(FINAL) :]
 
@@ -149,7 +150,7 @@ def _by_address(rows: pa.Table) -> pa.Table:
         outcome: pc.equal(rows["outcome"], outcome).cast(pa.int64())
         for outcome in ("deleted", "already_gone", "refused", "intended", "unsent")
     }
-    gone_at = pc.if_else(_is_any(rows, ("deleted", "already_gone")), rows["at"], None)
+    gone_at = pc.if_else(_is_any(rows, GONE), rows["at"], None)
     known = pa.table({"address": rows["address"], "gone_at": gone_at, **counts})
     found = known.group_by("address").aggregate(
         [("gone_at", "min"), *((outcome, "sum") for outcome in counts)]

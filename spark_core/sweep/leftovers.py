@@ -23,6 +23,7 @@ from spark_core.records.journal import Journal
 from spark_core.references.rows_aside import place_of
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Exchange, Sent
+from spark_core.storage.outcomes import GONE
 
 # Outcomes of the report for an object that is still there.
 _STAYS = ("kept", "refused", "failed")
@@ -155,7 +156,7 @@ def _left_and_intended(stays: Sequence[str], bucket: Mapping[str, pa.Table]) -> 
     outcomes = {
         "kept": ("kept",),
         "stays": stays,
-        "gone": ("deleted", "already_gone"),
+        "gone": GONE,
         "sent": ("intended",),
         "answered": ("refused", "unsent"),
     }

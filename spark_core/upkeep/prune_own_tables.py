@@ -231,7 +231,7 @@ def _remove(
     for begin in range(0, len(going), store.delete_batch_size):
         held.beat()
         for outcome in store.delete(going[begin : begin + store.delete_batch_size]):
-            if outcome.outcome in ("deleted", "already_gone"):
+            if outcome.is_gone:
                 yield sizes[outcome.key]
             else:
                 done.left += 1

@@ -24,13 +24,12 @@ from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
 from spark_core.storage.copies import described_same, same_content
 from spark_core.storage.objects import Description
-from spark_core.storage.outcomes import Pace
+from spark_core.storage.outcomes import GONE, Pace
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.sweep.pacing import Pacer
 
 # A task remembers at most this many objects whose bytes alone tell whether they are back in place.
 _UNSURE = 10_000
-_GONE = ("deleted", "already_gone")
 # What becomes of a copy.
 GOES, COMPARED, IN_USE = "goes", "compared", "in_use"
 _NO_COPY: Literal["no copy"] = "no copy"
@@ -204,7 +203,7 @@ class _Deleting:
         if pace.sent:
             # An object that the store did not confirm may be gone: an answer was lost, and only the
             # second one refused.
-            outcomes |= self._examined([key for key in keys if outcomes.get(key) not in _GONE])
+            outcomes |= self._examined([key for key in keys if outcomes.get(key) not in GONE])
         if outcomes:
             words = {"deleted": "purged", "already_gone": "purged", "unknown": "unknown"}
             yield rows_of(

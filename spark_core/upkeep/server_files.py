@@ -33,13 +33,13 @@ from spark_core.records.tables import (
 from spark_core.report.values import bytes_text
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
+from spark_core.storage.outcomes import GONE
 from spark_core.upkeep import manifests
 
 # Ids of the server's own runs (xid), and the names of what it writes for them.
 _ID = r"[0-9a-v]{20}"
 _LIST = re.compile(rf"commits/run_id=(?P<id>{_ID})/commits\.csv")
 _SCAN = re.compile(rf"uncommitted/(?P<id>{_ID})/uncommitted/{_ID}")
-_GONE = ("deleted", "already_gone")
 # Which tables name them.
 _NAMING = (UNCOMMITTED_ADDRESSES, RETAINED_COMMITS, DELETION_REPORT)
 
@@ -242,8 +242,8 @@ def remove(
         held.beat()
         for answer in store.delete(keys[begin : begin + store.delete_batch_size]):
             outcomes[answer.key] = answer.outcome
-            yield going.files[answer.key], answer.outcome in _GONE
-    if all(outcomes.get(key) in _GONE for key in keys):
+            yield going.files[answer.key], answer.is_gone
+    if all(outcomes.get(key) in GONE for key in keys):
         store.put(done, _record(going.run, outcomes))
 
 

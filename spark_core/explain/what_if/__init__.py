@@ -42,6 +42,7 @@ from spark_core.spark.exchange import (
     no_work,
     source_of,
 )
+from spark_core.storage.outcomes import GONE
 
 DAYS = (1, 3, 7, 14, 21, 30, 60, 90)
 
@@ -148,5 +149,5 @@ def _deleted_since(run: Run) -> AnySource:
 
 def _gone(batches: Batches) -> Batches:
     for batch in batches:
-        is_gone = pc.is_in(batch.column("outcome"), value_set=pa.array(["deleted", "already_gone"]))
+        is_gone = pc.is_in(batch.column("outcome"), value_set=pa.array(GONE))
         yield pa.record_batch([hashed(batch.column("address").filter(is_gone))], schema=HASHES)
