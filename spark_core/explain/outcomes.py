@@ -17,11 +17,11 @@ from spark_core.checks import confirming, verdict
 from spark_core.errors import VerdictError
 from spark_core.explain.explanation import Reason, State
 from spark_core.explain.stored_rows import rows_of
-from spark_core.index.deletions import beside_the_report
 from spark_core.model import RunKey
 from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.records.journal import ROWS, Journal
+from spark_core.records.swept import beside_the_report
 from spark_core.references.expired_entries import UNREADABLE
 from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
@@ -121,7 +121,7 @@ def _told(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
     if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
         told = rows_of(run, tables.DELETION_REPORT, addresses)
     # Another process may have gone on since this one asked.
-    journal, parts = beside_the_report(replace(run, documents={}), run.key)
+    journal, parts = beside_the_report(run.store, run.key, {})
     if parts:
         asked = pa.array(addresses, pa.string())
         rows = pa.concat_tables(

@@ -17,13 +17,13 @@ from spark_core.addresses.address_hashes import ADDRESS_HASH, are_among, hashed,
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.holds import Holds
-from spark_core.index.deletions import deleted_by
 from spark_core.mark.hashes_of_table import hashes_in_table
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import AuditFigures, ExpiredFigures, ListedFigures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
+from spark_core.records.swept import deleted_by
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Exchange, Sent, no_work
 
@@ -81,7 +81,7 @@ def _swept_since(run: Run, keys: Sequence[RunKey], clean: Manifest) -> Iterator[
             slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
             if slices.instance != run.instance or not ListedFigures.of(slices).is_optimized:
                 continue
-            if any(len(some) for some in deleted_by(run, key, since=since)):
+            if any(len(some) for some in deleted_by(run.store, key, run.documents, since=since)):
                 yield key
 
 
@@ -111,11 +111,10 @@ def audit(
     if not optimized:
         return None
     none = np.empty(0, np.int64)
+    names_of_each = {key: deleted_by(run.store, key, run.documents) for key in optimized}
     of_each = {
-        key: sorted_once(
-            np.concatenate([none, *(hashed(some).to_numpy() for some in deleted_by(run, key))])
-        )
-        for key in optimized
+        key: sorted_once(np.concatenate([none, *(hashed(some).to_numpy() for some in names)]))
+        for key, names in names_of_each.items()
     }
     of_each = {key: hashes for key, hashes in of_each.items() if len(hashes)}
     deleted = sorted_once(np.concatenate([none, *of_each.values()]))
@@ -157,7 +156,8 @@ def _held_then(run: Run, key: RunKey, hashes: Any) -> Any:
     if not held.of_addresses:
         return hashes[:0]
     some = [
-        hashed(names.filter(held.protecting(names))).to_numpy() for names in deleted_by(run, key)
+        hashed(names.filter(held.protecting(names))).to_numpy()
+        for names in deleted_by(run.store, key, run.documents)
     ]
     return sorted_once(np.concatenate([hashes[:0], *some]))
 
@@ -165,7 +165,7 @@ def _held_then(run: Run, key: RunKey, hashes: Any) -> Any:
 def _named(run: Run, optimized: Iterable[RunKey], hashes: Any) -> tuple[str, ...]:
     found: set[str] = set()
     for key in optimized if len(hashes) else ():
-        for names in deleted_by(run, key):
+        for names in deleted_by(run.store, key, run.documents):
             chosen = are_among(hashed(names).to_numpy(), hashes)
             found.update(names.filter(pa.array(chosen)).to_pylist())
     return tuple(sorted(found)[:_NAMED])

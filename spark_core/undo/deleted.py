@@ -22,12 +22,12 @@ from spark_core.addresses.address_hashes import (
     with_address_hash,
 )
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
-from spark_core.index.deletions import may_go_on
 from spark_core.recorded_work import Objects
 from spark_core.records import reading, tables
 from spark_core.records.journal import Journal, JournalPart
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
+from spark_core.records.swept import may_go_on
 from spark_core.records.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
