@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lakegc_dagster.cli.shown_report import refused_by, way_on
 from spark_core.errors import LakegcError, exit_code, kind_of
-from spark_core.plain_text import Price, bytes_text, counted, moneys_text
+from spark_core.plain_text import bytes_text, counted
+from spark_core.prices import Price, moneys_text
 
 if TYPE_CHECKING:
     from rich.table import Table

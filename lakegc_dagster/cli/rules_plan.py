@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from spark_core.errors import LakegcError
-from spark_core.plain_text import bytes_text, counted, money_text
+from spark_core.plain_text import bytes_text, counted
+from spark_core.prices import money_text
 
 if TYPE_CHECKING:
     from spark_core.explain import WhatIf

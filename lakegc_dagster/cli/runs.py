@@ -14,7 +14,8 @@ import click
 from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
 from lakegc_dagster.terminal.whole_file import require_place, write_file
 from spark_core.errors import FAILED
-from spark_core.plain_text import Price, amount_text, bytes_text, money_text
+from spark_core.plain_text import bytes_text
+from spark_core.prices import Price, amount_text, money_text
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakegc_dagster.cli.shown_policy import show_named
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
-from spark_core.plain_text import Price, money_text
+from spark_core.prices import Price, money_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,8 @@ from lakegc_dagster.cli.rules import (
     default_option,
 )
 from spark_core.errors import LakegcError
-from spark_core.plain_text import bytes_text, money_text
+from spark_core.plain_text import bytes_text
+from spark_core.prices import money_text
 
 if TYPE_CHECKING:
     from spark_core.explain import WhatIf

@@ -9,7 +9,8 @@ import dagster as dg
 
 from lakegc_dagster.headlines.words import columns, costs, escaped, headline, sentence
 from lakegc_dagster.metadata import Metadata
-from spark_core.plain_text import Price, bytes_text, visible
+from spark_core.plain_text import bytes_text, visible
+from spark_core.prices import Price
 
 if TYPE_CHECKING:
     from spark_core.report.status import RepositoryStatus

@@ -21,7 +21,7 @@ from lakegc_dagster.headlines.words import (
     share,
 )
 from lakegc_dagster.metadata import Metadata, above, counters_metadata, page_metadata
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 
 if TYPE_CHECKING:
     from spark_core.checks import CheckResult

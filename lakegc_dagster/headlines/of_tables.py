@@ -21,7 +21,8 @@ from lakegc_dagster.headlines.words import (
     share,
 )
 from lakegc_dagster.metadata import Metadata, page_metadata
-from spark_core.plain_text import Price, counted, visible
+from spark_core.plain_text import counted, visible
+from spark_core.prices import Price
 from spark_core.records import tables
 from spark_core.records.figures import (
     CommitsFigures,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster.metadata import Metadata
-from spark_core.plain_text import Price, bytes_text, money_text, visible
+from spark_core.plain_text import bytes_text, visible
+from spark_core.prices import Price, money_text
 from spark_core.records.figures import Groups
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from lakegc_dagster.notices.messages import Message
-from spark_core.plain_text import bytes_text, counted, moneys_text
+from spark_core.plain_text import bytes_text, counted
+from spark_core.prices import moneys_text
 from spark_core.report.fate_counts import total
 from spark_core.report.fleet import FleetRow, needs_a_person
 

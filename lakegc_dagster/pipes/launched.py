@@ -40,7 +40,7 @@ from spark_core.checks import CheckResult
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.model import RunKey
 from spark_core.phases import add_state
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records.manifest import Manifest
 from spark_core.settings import Settings
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
-from spark_core.plain_text import amounts_text, bytes_text, counted, escape
+from spark_core.plain_text import bytes_text, counted, escape
+from spark_core.prices import amounts_text
 from spark_core.report.drawings import bars, columns, sparkline
 from spark_core.report.fate_counts import Amount, total
 from spark_core.report.page_parts import document

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spark_core.plain_text import Price, counted, escape, money_text
+from spark_core.plain_text import counted, escape
+from spark_core.prices import Price, money_text
 from spark_core.report.drawings import share_bar
 from spark_core.report.page_charts import charts_section, trend_section, what_if_section
 from spark_core.report.page_checks import checks_section, findings_section, verdict_section

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_core.plain_text import Price, escape, money_text
+from spark_core.plain_text import escape
+from spark_core.prices import Price, money_text
 from spark_core.report.drawings import bars, trend_lines, what_if_line
 from spark_core.report.page_parts import rows_of
 from spark_core.report.report import Report

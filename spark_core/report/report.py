@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.json_and_toml import read_json
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.report.values import (
     Check,
     FailedObject,

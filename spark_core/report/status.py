@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records.figures import Collects
 from spark_core.report.fate_counts import as_json
 

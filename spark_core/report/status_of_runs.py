@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_core.model import RunKey
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records.figures import Collects
 from spark_core.report.fate_counts import total
 from spark_core.report.past_run import PastRun

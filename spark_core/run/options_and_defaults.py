@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.run.option import Option
 
 # A century. A longer time is a typing error, and datetime cannot subtract it.

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures, ExpiredFigures, ListedFigures
 from spark_core.report.past_runs import past_runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.report.fleet import FleetRow
 from spark_core.report.past_run import PastRun
 from spark_core.report.status_of_runs import status_of

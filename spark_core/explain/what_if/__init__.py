@@ -25,7 +25,7 @@ from spark_core.explain.what_if.keepers import keepers_of, sole_keepers_of
 from spark_core.explain.what_if.questions import questions_of
 from spark_core.holds import Holds
 from spark_core.model import RetentionRules
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.records.reading import StoredTable

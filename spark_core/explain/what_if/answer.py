@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records.figures import Groups
 
 

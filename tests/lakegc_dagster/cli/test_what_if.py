@@ -18,7 +18,7 @@ from spark_core import explain
 from spark_core.errors import PermissionDeniedError
 from spark_core.explain.what_if.answer import Freed
 from spark_core.model import RetentionRules
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 
 NAMES = ("the rules of now", "the rules of now, in 7 days", "the rules of now, in 30 days")
 FOUND = explain.WhatIf(

@@ -9,7 +9,7 @@ import pytest
 from lakegc_dagster import headlines
 from lakegc_dagster.headlines import of_tables
 from lakegc_dagster.metadata import above, counters_metadata
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records import tables
 from spark_core.records.figures import (
     AmountFigures,

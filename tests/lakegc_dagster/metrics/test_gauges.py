@@ -15,7 +15,7 @@ from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_met
 from lakegc_dagster.metrics.open_metrics import Gauge, exposition
 from lakegc_dagster.stored_runs.overview import Past
 from spark_core.errors import LakegcError, SettingsError, TransientError
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.report.past_run import PastRun
 from spark_core.report.status import RepositoryStatus
 from spark_core.settings import Settings

@@ -19,7 +19,7 @@ from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
 from spark_core.lakefs import ServerOptions
 from spark_core.mark.group_sums import GroupSums
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
 from spark_core.report.cautions import cautions

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from spark_core.model import RunKey
-from spark_core.plain_text import Price
+from spark_core.prices import Price
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_run import PastRun
 from spark_core.report.past_runs import past_runs
