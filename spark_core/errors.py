@@ -226,3 +226,10 @@ def exit_code(error: LakegcError) -> int:
         (1, 2, 3)
     """
     return {"settings": WRONG_SETTINGS, "refused": REFUSED, "failed": FAILED}[kind_of(error)]
+
+
+# Failures to read what a run stored, for readers that can do without it.
+TABLES_UNREADABLE = (ChainError, CorruptTableError, NotFoundError)
+
+# What keeps everything that a policy names, and nothing else.
+POLICY_UNREADABLE = (ChainError, CorruptTableError, IncompleteReadError)

@@ -113,14 +113,14 @@ def show_named(run: Run) -> None:
 def _show_unread(run: Run) -> None:
     """Say why a run looked at no policy, if there is one that cannot be read."""
     from lakegc_dagster.terminal import console
+    from spark_core.errors import POLICY_UNREADABLE
     from spark_core.references.policies import versions
-    from spark_core.references.policies.expirations import UNREADABLE
 
     if run.options.policies == "off":
         return
     try:
         versions.newest(run)
-    except UNREADABLE as unknown:
+    except POLICY_UNREADABLE as unknown:
         console.console().print(
             f"\nThe retention policy names nothing, because it cannot be read: {unknown}",
             style="yellow",

@@ -11,8 +11,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_core.errors import TABLES_UNREADABLE
 from spark_core.records import tables
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
 
@@ -46,7 +46,7 @@ def last_commits(run: Run, addresses: Sequence[str] | None) -> list[LastCommit]:
     try:
         named = run.load(tables.EXPLANATIONS).source(["address", "commit_id", "committed_at"])
         found = named.each(lambda: run.spark, partial(_by_commit, wanted))
-    except UNREADABLE:
+    except TABLES_UNREADABLE:
         return []
     objects: Counter[_Commit] = sum(found, Counter())
     return [LastCommit(commit, objects[at, commit]) for at, commit in sorted(objects)[::-1]]

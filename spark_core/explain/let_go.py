@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_core import lakegc_keys
+from spark_core.errors import TABLES_UNREADABLE
 from spark_core.explain.explanation import Explanation, Reason, instant_in_words
 from spark_core.explain.held import held_now, held_since_the_mark
 from spark_core.explain.outcomes import (
@@ -22,7 +23,6 @@ from spark_core.fates import WhyMayGo
 from spark_core.mark.explanations import rule_in_words
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.policies.document import UNCOMMITTED
 from spark_core.run import Run
 
@@ -90,7 +90,7 @@ def _by_policy(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
         if ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).policy is None:
             return {}
         rows = rows_of(run, tables.POLICY_EXPIRATIONS, addresses)
-    except UNREADABLE:
+    except TABLES_UNREADABLE:
         return {}
     found = {}
     for address, row in rows.items():
@@ -142,7 +142,7 @@ def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any
     """Return the stored explanations of objects that may go; none where none were made."""
     try:
         return rows_of(run, tables.EXPLANATIONS, addresses)
-    except UNREADABLE:
+    except TABLES_UNREADABLE:
         return {}
 
 
@@ -160,7 +160,7 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
         try:
             earlier_run = replace(run, key=key)
             found = rows_of(earlier_run, tables.UNCOMMITTED_ADDRESSES, left, by_hash=True)
-        except UNREADABLE:
+        except TABLES_UNREADABLE:
             continue
         for address in found:
             told[address] = (

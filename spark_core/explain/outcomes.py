@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_core import lakegc_keys
 from spark_core.addresses.address_hashes import hashed
 from spark_core.checks import confirming, verdict
-from spark_core.errors import VerdictError
+from spark_core.errors import TABLES_UNREADABLE, VerdictError
 from spark_core.explain.explanation import Reason, State
 from spark_core.explain.stored_rows import rows_of
 from spark_core.model import RunKey
@@ -22,7 +22,6 @@ from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.records.journal import ROWS, Journal
 from spark_core.records.swept import beside_the_report
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
@@ -76,7 +75,7 @@ def outcomes_of_any(run: Run, addresses: Sequence[str]) -> tuple[dict[str, Outco
         one = replace(run, key=key)
         try:
             told = _told(one, left)
-        except UNREADABLE:
+        except TABLES_UNREADABLE:
             unread += 1
             continue
         for address, row in told.items():
@@ -153,7 +152,7 @@ def _unanswered(rows: pa.Table) -> list[dict[str, Any]]:
 def _planned(run: Run, asked: pa.Array) -> pa.Table:
     """Return what the mark said of objects, columns of `PLANNED`; a pruned table says nothing."""
     rows: dict[str, dict[str, Any]] = {}
-    with suppress(*UNREADABLE):
+    with suppress(*TABLES_UNREADABLE):
         rows = rows_of(run, tables.EXPIRED_ADDRESSES, asked.to_pylist())
     unknown = {"size_bytes": 0, "reason": ""}
     said = [rows.get(address, unknown) for address in asked.to_pylist()]

@@ -11,11 +11,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from spark_core.errors import AddressError, LakegcError, NotFoundError
+from spark_core.errors import TABLES_UNREADABLE, AddressError, LakegcError, NotFoundError
 from spark_core.explain.address_or_path import SCHEME, address_of, ref_and_path
 from spark_core.explain.stored_rows import is_missing, rows_of
 from spark_core.records import tables
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
 
@@ -81,7 +80,7 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
     for one in (one for one, does in zip(runs, explains, strict=True) if does):
         try:
             earlier += let_go_under(one, path)
-        except UNREADABLE:
+        except TABLES_UNREADABLE:
             unread += 1
     try:
         found = [address_of(run, wanted), *earlier]
@@ -102,7 +101,7 @@ def _explains(run: Run) -> bool:
     try:
         run.load(tables.EXPIRED_ADDRESSES)  # theirs lies in it
         run.load(tables.EXPLANATIONS)
-    except UNREADABLE as problem:
+    except TABLES_UNREADABLE as problem:
         return not is_missing(problem)
     return True
 
@@ -142,7 +141,7 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
             return [at_ref]
     try:
         found = let_go_under(run, path)
-    except UNREADABLE as problem:
+    except TABLES_UNREADABLE as problem:
         raise _without_paths(run, wanted, problem) from problem
     if not found:
         raise _nothing_there(run, wanted, ref)
@@ -155,7 +154,7 @@ def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
     If the table was pruned, the deletion report shows it.
     """
     for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT) if named else ():
-        with suppress(*UNREADABLE):
+        with suppress(*TABLES_UNREADABLE):
             let_go = rows_of(run, spec, named)
             return [address for address in named if address in let_go]
     return []

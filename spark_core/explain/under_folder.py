@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import AddressType
-from spark_core.errors import AddressError, NotFoundError
+from spark_core.errors import TABLES_UNREADABLE, AddressError, NotFoundError
 from spark_core.explain.address_or_path import SCHEME, no_such_ref, ref_and_path
 from spark_core.fates import Fate
 from spark_core.lakefs.path_lookups import just_before
 from spark_core.records import tables
 from spark_core.references.commits import tables_prefix
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.metaranges import Metarange, distinct_ranges
 from spark_core.references.range_entries import read_whole, resolve_entries
 from spark_core.references.shared_ranges import tasks_of
@@ -234,7 +233,7 @@ def _let_go(run: Run, path: str) -> AnySource:
     """Return what the run let go of the path, as far as its explanations know."""
     try:
         named = run.load(tables.EXPLANATIONS).source(["address", "path"])
-    except UNREADABLE:
+    except TABLES_UNREADABLE:
         return source_of(_HASHES.empty_table(), _HASHES)
     return named.through(_HASHES, partial(_hashes_under, path))
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
+from spark_core.errors import TABLES_UNREADABLE
 from spark_core.fates import WhyMayGo
 from spark_core.mark.group_sums import NO_BRANCH, TOP, GroupSums, folders
 from spark_core.plain_text import counted
@@ -28,7 +29,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.references.choosing_entries import with_hashes
 from spark_core.references.commits import tables_prefix
-from spark_core.references.expired_entries import ENTRIES, UNREADABLE, commits_of
+from spark_core.references.expired_entries import ENTRIES, commits_of
 from spark_core.references.known_ranges import EXPIRED, TakenRanges, words_of
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
@@ -119,7 +120,7 @@ def store(
         )
         orders = _ExplanationOrders(target, known, run.key.instant, frozenset(named))
         return _stored(run, expired, mark, entries, orders)
-    except UNREADABLE:
+    except TABLES_UNREADABLE:
         # Somebody took the files away: nothing is explained.
         return Explained()
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.errors import TABLES_UNREADABLE
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures
 from spark_core.records.reading import StoredTable
@@ -44,9 +44,6 @@ ENTRIES = pa.schema(
 # What an entry says of its object.
 SAID = pa.schema([ENTRIES.field(name) for name in ("address_hash", "size_bytes", "checksum")])
 
-# Failures to read such entries and commits.
-UNREADABLE = (ChainError, CorruptTableError, NotFoundError)
-
 
 def commits_of(run: Run, commits: StoredTable) -> pa.Table | None:
     """Return the expired commits that a mark stored beside its retained ones.
@@ -67,7 +64,7 @@ def commits_of(run: Run, commits: StoredTable) -> pa.Table | None:
         if stored.manifest.sha256 != told.manifest:
             return None
         return pa.Table.from_batches(stored.batches(), schemas.EXPIRED_COMMITS)
-    except UNREADABLE:
+    except TABLES_UNREADABLE:
         return None
 
 

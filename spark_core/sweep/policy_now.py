@@ -14,6 +14,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from spark_core.addresses.address_hashes import ADDRESS_HASH
+from spark_core.errors import POLICY_UNREADABLE
 from spark_core.holds import Holds
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import ReadCommits
@@ -21,7 +22,6 @@ from spark_core.references.policies import staged_names, versions
 from spark_core.references.policies.confirmed import is_confirmed
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import instant_of
-from spark_core.references.policies.expirations import UNREADABLE
 from spark_core.references.policies.named_now import NamedNow, named_now
 from spark_core.references.policies.staged_due import StagedJudge, are_asked_for, held_branches
 from spark_core.references.second_look import NAMES, Parts
@@ -195,7 +195,7 @@ def _that_may_take(run: Run, digest: str | None) -> tuple[Policy | None, str]:
         version = versions.newest(run)
         policy = None if version is None else version.policy
         confirmed = version is not None and is_confirmed(run, version)
-    except UNREADABLE as unknown:
+    except POLICY_UNREADABLE as unknown:
         return None, f"the retention policy cannot be read ({unknown.found})"
     if version is None or policy is None:
         return None, "the retention policy was ended"

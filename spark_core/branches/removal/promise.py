@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spark_core import lakegc_keys
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.errors import TABLES_UNREADABLE
 from spark_core.model import RetentionRules, RunKey
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures, PolicyExpirationsFigures
@@ -21,7 +21,6 @@ from spark_core.references.policies.document import UNCOMMITTED, Action, Policy,
 from spark_core.run import Run
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_UNREADABLE = (ChainError, CorruptTableError, NotFoundError)
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def _swept(run: Run, key: RunKey) -> SweptSince:
             else RetentionRules(found.default_retention_days, dict(found.branches))
         )
         return SweptSince(key, commits.reading_ended, Taking(rules, _policy_of(run, key)))
-    except _UNREADABLE:
+    except TABLES_UNREADABLE:
         return SweptSince(key, key.instant, None)
 
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
+from spark_core.errors import TABLES_UNREADABLE
 from spark_core.explain.what_if import freed, numbers
 from spark_core.explain.what_if.answer import WhatIf
 from spark_core.explain.what_if.entries import HASHES, entries_with_numbers
@@ -30,7 +31,6 @@ from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import read_commits, tables_prefix
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.table_reader import TableReader
 from spark_core.report.fate_counts import total
 from spark_core.run import Run
@@ -141,7 +141,7 @@ def _deleted_since(run: Run) -> AnySource:
         if key < run.key:
             continue
         # A sweep that did not end has no report yet.
-        with suppress(*UNREADABLE):
+        with suppress(*TABLES_UNREADABLE):
             stored = replace(run, key=key).load(tables.DELETION_REPORT)
             found.append(stored.source(["address", "outcome"]).through(HASHES, _gone))
     return JoinedSource(found)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
-from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
+from spark_core.errors import POLICY_UNREADABLE, ChainError
 from spark_core.records import tables, writing
 from spark_core.records.figures import (
     ListedFigures,
@@ -40,9 +40,6 @@ from spark_core.run import Run, chain
 from spark_core.run.chain import Mark
 from spark_core.spark.exchange import AnySource, Batches
 
-# What keeps everything that a policy names, and nothing else.
-UNREADABLE = (ChainError, CorruptTableError, IncompleteReadError)
-
 
 def store_if_asked(run: Run) -> Mapping[str, Any]:
     """Store the table of what the repository's policy names, where the settings ask for it.
@@ -60,7 +57,7 @@ def store_if_asked(run: Run) -> Mapping[str, Any]:
     mark = Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1]))
     try:
         draft = policy_expirations(run, mark)
-    except UNREADABLE as unknown:
+    except POLICY_UNREADABLE as unknown:
         return {"policies": run.options.policies, "policy_version": 0, "problem": str(unknown)}
     if draft is None:
         return {"policies": run.options.policies, "policy_version": 0}

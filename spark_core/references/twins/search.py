@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.addresses.address_hashes import sorted_once
-from spark_core.errors import RepositoryStateError
+from spark_core.errors import TABLES_UNREADABLE, RepositoryStateError
 from spark_core.lakefs import CallBudget
 from spark_core.records.figures import TwinFigures
-from spark_core.references.expired_entries import UNREADABLE
 from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
 from spark_core.references.heads import Heads
 from spark_core.references.twins.asking import SHOWN, Asking, contents_of
@@ -206,7 +205,7 @@ class _Search:
             and self._believes_checksums()
         ):
             evidence = Evidence.of(self.said, self.heads, seen, lists_content=lists_content)
-            with suppress(*UNREADABLE):
+            with suppress(*TABLES_UNREADABLE):
                 self.suspects, self.evidence = self._suspects(evidence), evidence
                 return
         if self.heads.lost is not None:
