@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -12,10 +13,12 @@ from spark_core import holds, lakegc_keys
 from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
 from spark_core.records import tables
+from spark_core.records.journal import Journal
 from spark_core.report.what_if import load_curve
 from spark_core.spark import placement
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.written_run import journal_entries
 
 pytestmark = pytest.mark.spark
 
@@ -155,3 +158,26 @@ def test_what_holds_keep_by_address_or_path_is_in_no_answer(sandbox, spark):
         assert "trials/" not in {name for name, *_ in kept.by_prefix}
     holds.add(run, "all", "prefix", "data/", who="ann", why="")
     assert [one.objects for one in what_if(run, (1,)).answers] == [0] * len(before.answers)
+
+
+def test_what_a_killed_sweep_deleted_is_in_no_answer(sandbox, spark):
+    history.documents_history(sandbox, "repo", now=NOW)
+    sandbox.clock.set(NOW + timedelta(seconds=1))
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    mark_only(run)
+    before = what_if(run, ())
+    expired = run.load(tables.EXPIRED_ADDRESSES)
+    named = pa.Table.from_batches(expired.batches(["address", "size_bytes"])).to_pylist()
+    names = [row["address"] for row in named[:3]]
+    journal = Journal(run.store, str(run.key), expired.manifest.sha256)
+    journal.intend("a.0.0.0.0", journal_entries("intended", names))
+    assert what_if(run, ()).swept == (0, 0), "nobody knows what became of them"
+    journal.conclude("a.0.0.0.0", journal_entries("deleted", names[:1]))
+    journal.conclude("a.0.0.0.1", journal_entries("failed", names[1:2]))
+    after = what_if(run, ())
+    assert after.swept == (1, named[0]["size_bytes"])
+    for now, then in zip(before.answers, after.answers, strict=True):
+        assert (then.objects, then.size_bytes) == (
+            now.objects - 1,
+            now.size_bytes - named[0]["size_bytes"],
+        )

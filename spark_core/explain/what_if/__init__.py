@@ -16,6 +16,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import TABLES_UNREADABLE
@@ -30,6 +31,7 @@ from spark_core.prices import Price
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.records.reading import StoredTable
+from spark_core.records.swept import beside_the_report
 from spark_core.references.commits import read_commits, tables_prefix
 from spark_core.references.table_reader import TableReader
 from spark_core.report.fate_counts import total
@@ -134,16 +136,23 @@ def _candidates(held: Holds, batches: Batches) -> Batches:
 def _deleted_since(run: Run) -> AnySource:
     """Return the hashes of the addresses that sweeps of this run and of later ones have deleted.
 
-    What was restored since counts as deleted until the next mark lists it.
+    Of a killed sweep they are those that its journal says are gone. What was restored since counts
+    as deleted until the next mark lists it.
     """
     found: list[AnySource] = [source_of(HASHES.empty_table(), HASHES)]
-    for key in tables.runs(run.store, tables.DELETION_REPORT.folder):
+    folders = (tables.DELETION_REPORT.folder, lakegc_keys.JOURNAL)
+    for key in {key for folder in folders for key in tables.runs(run.store, folder)}:
         if key < run.key:
             continue
-        # A sweep that did not end has no report yet.
+        swept = replace(run, key=key)
         with suppress(*TABLES_UNREADABLE):
-            stored = replace(run, key=key).load(tables.DELETION_REPORT)
-            found.append(stored.source(["address", "outcome"]).through(HASHES, _gone))
+            report = swept.load(tables.DELETION_REPORT)
+            found.append(report.source(["address", "outcome"]).through(HASHES, _gone))
+        with suppress(*TABLES_UNREADABLE):
+            journal, parts = beside_the_report(run.store, key, {})
+            if outcomes := [part for part in parts if part.kind == "outcome"]:
+                swept.load(tables.EXPIRED_ADDRESSES)  # refuses those of another repository
+                found.append(journal.source(outcomes).through(HASHES, _gone))
     return JoinedSource(found)
 
 
