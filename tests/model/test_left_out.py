@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,3 +45,16 @@ def test_what_goes_without_a_policy_that_names_it_is_no_history_of_the_model():
     (named,), (unnamed,) = (words[name].words for name in ("named", "not named"))
     assert named[1] == "=rp"
     assert replay.refused([named, unnamed]) == [unnamed]
+
+
+def test_what_stays_though_nothing_refers_to_it_and_a_policy_may_name_it_is_left_out():
+    now = References({}, (), perhaps_named={OBJECT})
+    told = words_of([Event("people", now=now), *mark()], Judged({OBJECT: "old"}, set(), None))
+    assert (told.words, dict(told.objects)) == (set(), {Judged.keeps: 1})
+
+
+def test_what_was_written_over_after_the_run_began_is_not_asked_about_its_sweep():
+    machine = _machine()
+    machine.repository.born = {"of then": KEY - timedelta(hours=1), "of now": KEY}.__getitem__
+    since = [name for name in ("of then", "of now") if machine._is_since(KEY, name)]
+    assert since == ["of now"]

@@ -65,6 +65,7 @@ ENOUGH = 1_000
 FEWEST_ACTIONS = 3
 # Why objects are not replayed on the model.
 OLDER, LOST = "older than their repository", "gone before their sweep"
+WRITTEN_OVER = "written over since their mark"
 WAYS_BACK = ("stage", "branch", "tag", "reset", "hold", "rules")
 TABLES: tuple[Callable[..., Draft], ...] = (
     mark.namespace_slices,
@@ -495,6 +496,10 @@ class HistoryMachine(HistoryActions):
             self.tally.replayed.runs[self._why_not_replayed()] += 1
             return
         outside = {address: self._outside_the_model(key, address) for address in objects}
+        if outcomes is not None:
+            # The mark asked about it as it was; only what was there then can be in its plan.
+            since = (one for one in plan or () if one in outside and self._is_since(key, one))
+            outside |= dict.fromkeys(since, WRITTEN_OVER)
         ages = {
             address: age_of(self.repository.born(address), key, MIN_AGE, key - OLD_ENOUGH)
             for address in objects
@@ -513,6 +518,10 @@ class HistoryMachine(HistoryActions):
     def _outside_the_model(self, key: datetime, address: str) -> str | None:
         """Say why the model has no word for what a run made of an object; None if it has."""
         return OLDER if self.repository.is_older_than_itself(address) else None
+
+    def _is_since(self, key: datetime, address: str) -> bool:
+        """Say whether an object was written, or written over, after a run began."""
+        return self.repository.born(address) >= key
 
     def _why_not_replayed(self) -> str:
         if not self.is_replayed:

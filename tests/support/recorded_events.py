@@ -314,7 +314,7 @@ def _word(events: Sequence[Event], judged: Judged, address: str, age: str) -> Wo
     if len(branches) > 2:
         raise OutsideTheModelError("staged on more than two branches")
     people = [(at, now.letter(address, branches)) for at, now in moments]
-    is_to_go = all(letter == "=" or letter.endswith("p") for _, letter in people)
+    is_to_go = all(letter in ("=", "=q") or letter.endswith("p") for _, letter in people)
     _require_told(events, judged, address, is_to_go=age == "old" and is_to_go)
     kills = [at for at, one in enumerate(events) if one.name == _KILL]
     found: list[tuple[int, str]] = []
