@@ -1,4 +1,4 @@
-"""Which way of asking costs least: around single paths, or branches as a whole."""
+"""Which branches are asked, and around single paths or as a whole: what costs least."""
 
 from __future__ import annotations
 
