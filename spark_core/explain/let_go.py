@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spark_core import lakegc_keys
 from spark_core.errors import TABLES_UNREADABLE
 from spark_core.explain.explanation import Explanation, Reason, instant_in_words
 from spark_core.explain.held import held_now, held_since_the_mark
+from spark_core.explain.never_committed import never_committed
 from spark_core.explain.outcomes import (
     Outcome,
     as_far_as_known,
@@ -26,11 +26,7 @@ from spark_core.records.figures import ExpiredFigures
 from spark_core.references.policies.document import UNCOMMITTED
 from spark_core.run import Run
 
-# Earlier runs whose staged entries are looked through.
-_EARLIER = 14
-_NO_RECORD = "lakeFS keeps no record of what became of it"
 _UNREADABLE = "can no longer be read (pruned by `keep_runs`, or taken away)"
-_SIGNED = "a client wrote it at an address that lakeFS had given out, and "
 
 
 def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
@@ -46,7 +42,7 @@ def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     words = _explanations(run, addresses)
     by_policy = _by_policy(run, addresses)
     unnamed = [address for address in addresses if address not in words]
-    never = _never_committed(
+    never = never_committed(
         run, [address for address in unnamed if short[address] == WhyMayGo.NEVER_COMMITTED]
     )
     held = held_now(run, {each: words[each]["path"] if each in words else None for each in short})
@@ -146,35 +142,6 @@ def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any
         return {}
 
 
-def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
-    """Say what became of objects that no commit had, as far as it can be told.
-
-    lakeFS keeps no record of staged entries that were dropped. Earlier marks do: their tables of
-    staged entries.
-    """
-    left, told = list(addresses), {}
-    earlier = [key for key in tables.runs(run.store, lakegc_keys.UNCOMMITTED) if key < run.key]
-    for key in earlier[:_EARLIER]:
-        if not left:
-            break
-        try:
-            earlier_run = replace(run, key=key)
-            found = rows_of(earlier_run, tables.UNCOMMITTED_ADDRESSES, left, by_hash=True)
-        except TABLES_UNREADABLE:
-            continue
-        for address in found:
-            told[address] = (
-                f"{WhyMayGo.NEVER_COMMITTED}: run {key} found it staged, "
-                "and since then no branch has it"
-            )
-        left = [address for address in left if address not in told]
-    for address in left:
-        told[address] = (
-            f"{WhyMayGo.NEVER_COMMITTED}: {_SIGNED if ',' in address else ''}{_NO_RECORD}"
-        )
-    return told
-
-
 def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanation:
     """Look for an object in what the sweeps of all runs wrote down.
 
@@ -199,6 +166,6 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
     other, why = replace(run, key=outcome.run), outcome.why
     row = _explanations(other, [address]).get(address)
     if row is None and why == WhyMayGo.NEVER_COMMITTED:
-        why = _never_committed(other, [address])[address]
+        why = never_committed(other, [address])[address]
     was = _by_policy(other, [address]).get(address) or _was(other, address, row, why)
     return with_outcome(was, outcome)
