@@ -107,9 +107,9 @@ def _checks_on(names: Names, spec: TableSpec) -> dg.AssetChecksDefinition:
         repeated = repeated_assets(context).get(asset)
         with runs.opened(context.partition_key, asset) as run:
             if repeated is None:
-                results = engine.judging.judge(run, spec)
+                results = engine.checks_of_stored_tables.judge(run, spec)
             else:
-                results = engine.asked_again.results(run, spec, repeated)
+                results = engine.closed_runs.results(run, spec, repeated)
         runs.observer.checked(results)
         if repeated is None:
             yield from _shown(context.partition_key, results, names)

@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_core import asked_again, explain, judging, lakefs, report, sweep
+    from spark_core import checks_of_stored_tables, closed_runs, explain, lakefs, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
     from spark_core.upkeep import house_keeping
 
 __all__ = [
-    "asked_again",
+    "checks_of_stored_tables",
+    "closed_runs",
     "collect",
     "explain",
     "house_keeping",
-    "judging",
     "lakefs",
     "report",
     "sweep",

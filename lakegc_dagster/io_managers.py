@@ -16,7 +16,7 @@ from spark_core.records.writing import Draft
 from spark_core.run.local_path import page_after, page_to_open
 
 if TYPE_CHECKING:
-    from spark_core.asked_again import NotSwept
+    from spark_core.closed_runs import NotSwept
 
 
 class TableIOManager(dg.IOManager):
@@ -33,8 +33,8 @@ class TableIOManager(dg.IOManager):
         self, context: dg.OutputContext, obj: "Draft | StoredTable | NotSwept"
     ) -> None:
         """Store a table; a source is read now, and a stored table is left as it is."""
-        asked_again = engine.asked_again
-        if isinstance(obj, asked_again.NotSwept):
+        closed_runs = engine.closed_runs
+        if isinstance(obj, closed_runs.NotSwept):
             context.add_output_metadata({**repeated_metadata(obj.why), **of_not_swept(obj.why)})
             return
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
@@ -49,7 +49,7 @@ class TableIOManager(dg.IOManager):
                 "server_calls_so_far": dg.MetadataValue.int(run.server.requests.total()),
             }
         worked = work_metadata(self._runs.work_of(context.partition_key, spec.name))
-        again = repeated_metadata(asked_again.words_of(obj))
+        again = repeated_metadata(closed_runs.words_of(obj))
         context.add_output_metadata({**again, **above(asked, {**worked, **counters})})
 
     def load_input(self, context: dg.InputContext) -> StoredTable:

@@ -31,7 +31,7 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     waits is shown as a warning of the run and in the metadata.
     """
     with runs.opened(context.partition_key, _NAME) as run:
-        facts, repeated = engine.asked_again.policy_facts(run)
+        facts, repeated = engine.closed_runs.policy_facts(run)
         found = check_policy(run, facts)
     for result in found:
         if not result.passed:

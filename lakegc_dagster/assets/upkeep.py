@@ -37,8 +37,8 @@ def house_keeping(
     if is_at_rest(context):
         return dg.MaterializeResult(
             metadata={
-                **repeated_metadata(engine.asked_again.AT_REST),
-                **of_house_keeping(engine.asked_again.AT_REST),
+                **repeated_metadata(engine.closed_runs.AT_REST),
+                **of_house_keeping(engine.closed_runs.AT_REST),
             }
         )
     failed = failed_before(context)

@@ -24,7 +24,7 @@ def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     the curve from then on.
     """
     if is_at_rest(context):
-        return dg.MaterializeResult(metadata=repeated_metadata(engine.asked_again.AT_REST))
+        return dg.MaterializeResult(metadata=repeated_metadata(engine.closed_runs.AT_REST))
     with runs.opened(context.partition_key, _NAME) as run:
         found = engine.explain.what_if(run)
         curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)

@@ -37,7 +37,7 @@ from spark_core.settings.sections import LaunchSettings
 from spark_core.spark import placement
 from spark_core.spark.placement import Work
 from spark_core.sweep import Progress
-from spark_core.upkeep.kept_house import House
+from spark_core.upkeep.house_keeping_result import House
 
 
 @dataclass(frozen=True)

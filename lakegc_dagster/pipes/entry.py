@@ -32,11 +32,11 @@ from dagster_pipes import (
     open_dagster_pipes,
 )
 
-from spark_core import asked_again
+from spark_core import closed_runs
 from spark_core import mark_and_sweep as collect
 from spark_core.checks.policies import check_policy
+from spark_core.checks_of_stored_tables import judge
 from spark_core.errors import LakegcError
-from spark_core.judging import judge
 from spark_core.model import RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
@@ -223,7 +223,7 @@ def _carry_out(run: Run, asked: Asked, pipes: PipesContext) -> None:
 def _check(run: Run, name: str, repeated: str | None, pipes: PipesContext) -> bool:
     """Tell what the checks of an asset find, and say whether the run may go on."""
     spec, again = _CHECKED[name], repeated is not None
-    results = asked_again.results(run, spec, repeated) if repeated else judge(run, spec)
+    results = closed_runs.results(run, spec, repeated) if repeated else judge(run, spec)
     told = [asdict(result) for result in results]
     pipes.report_custom_message({"checks": told, "is_repeated": again})
     return again or all(result.allows for result in results)
@@ -231,14 +231,14 @@ def _check(run: Run, name: str, repeated: str | None, pipes: PipesContext) -> bo
 
 def _table(run: Run, spec: TableSpec) -> Told:
     parents = {name: run.load(tables.BY_NAME[name]) for name in spec.parents}
-    return _keep_table(run, asked_again.make(run, spec, parents))
+    return _keep_table(run, closed_runs.make(run, spec, parents))
 
 
 def _report(run: Run, pipes: PipesContext, asked: Asked, repeated: Told) -> Told:
     may_begin = not (asked.is_backfill or repeated)
     with phase(NOTHING_BY_THIS_SWEEP):
-        made = asked_again.delete(run, partial(pipes.log.info, "%s"), may_begin=may_begin)
-    if isinstance(made, asked_again.NotSwept):
+        made = closed_runs.delete(run, partial(pipes.log.info, "%s"), may_begin=may_begin)
+    if isinstance(made, closed_runs.NotSwept):
         return {"repeated": made.why}
     with phase(SWEEP_STANDS):
         return _keep_table(run, made)
@@ -247,7 +247,7 @@ def _report(run: Run, pipes: PipesContext, asked: Asked, repeated: Told) -> Told
 def _keep_table(run: Run, made: Draft | StoredTable) -> Told:
     """Store a table, and tell of it; of one that was there already, tell that too."""
     stored, page = collect.keep(run, made)
-    return {**_stored(run, stored.manifest, page), "repeated": asked_again.words_of(made)}
+    return {**_stored(run, stored.manifest, page), "repeated": closed_runs.words_of(made)}
 
 
 def _stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Told:
@@ -267,14 +267,14 @@ def _stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Told:
 
 
 def _policy(run: Run) -> Told:
-    facts, repeated = asked_again.policy_facts(run)
+    facts, repeated = closed_runs.policy_facts(run)
     found = check_policy(run, facts)
     results = [asdict(result) for result in found]
     return {"facts": _json(facts), "results": results, "repeated": repeated}
 
 
 def _verdict(run: Run, *, again: bool) -> Told:
-    concluded, repeated = asked_again.conclude(run, again=again)
+    concluded, repeated = closed_runs.conclude(run, again=again)
     return {
         "facts": _json(concluded.facts),
         "page": page_to_open(run, concluded.page),
@@ -286,9 +286,9 @@ def _verdict(run: Run, *, again: bool) -> Told:
 def _house(run: Run, asked: Asked, repeated: Told) -> Told:
     if asked.is_backfill or repeated:
         return {
-            "repeated": asked_again.AT_REST,
+            "repeated": closed_runs.AT_REST,
             "facts": {"pruned_runs": []},
-            "words": asked_again.AT_REST,
+            "words": closed_runs.AT_REST,
         }
     with phase(NOTHING_BY_HOUSE_KEEPING):
         house = house_keeping.after_run(run)

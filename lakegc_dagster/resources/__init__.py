@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from lakegc_dagster.resources.azure import AzureResource
     from spark_core.report import Report
     from spark_core.sweep import Progress
-    from spark_core.upkeep.kept_house import House
+    from spark_core.upkeep.house_keeping_result import House
 
 # What a step has done before it is at work, or after it, if that is not simply nothing.
 _STATES = {DELETION_REPORT.name: SWEEP_STANDS, HOUSE_KEEPING: NOTHING_BY_HOUSE_KEEPING}

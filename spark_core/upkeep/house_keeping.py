@@ -15,7 +15,7 @@ from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
 from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.upkeep import prune_own_tables
-from spark_core.upkeep.kept_house import House, Pruned
+from spark_core.upkeep.house_keeping_result import House, Pruned
 from spark_core.upkeep.server_files import left_by_server
 
 

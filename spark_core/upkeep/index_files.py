@@ -21,7 +21,7 @@ from spark_core.records.tables import (
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.upkeep import manifests
-from spark_core.upkeep.kept_house import Pruned
+from spark_core.upkeep.house_keeping_result import Pruned
 from spark_core.upkeep.own_files import Files
 
 # A mark that is at work has not named yet what it writes of the index.

@@ -22,7 +22,7 @@ from spark_core.upkeep import (
     quarantine_days_over,
     server_files,
 )
-from spark_core.upkeep.kept_house import Pruned
+from spark_core.upkeep.house_keeping_result import Pruned
 from spark_core.upkeep.own_files import Files
 
 

@@ -21,7 +21,7 @@ from spark_core.run.cutoff import cutoff_of
 from spark_core.sweep import quarantine
 from spark_core.undo import restore
 from spark_core.upkeep import (
-    kept_house,
+    house_keeping_result,
     prune_own_tables,
     purge_quarantine,
     quarantine_still_needed,
@@ -261,7 +261,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     passing_mark(replace(opened_then(), store=run.store))
 
     def take_away(asked):
-        done = kept_house.Pruned()
+        done = house_keeping_result.Pruned()
         prune_own_tables.prune(asked, done)
         if done.not_purged is not None:
             raise DeletionFailedError(done.not_purged)

@@ -21,7 +21,7 @@ from spark_core.model import RunKey
 from spark_core.run import RunOptions
 from spark_core.settings import Settings
 from spark_core.upkeep import house_keeping as keeping
-from spark_core.upkeep.kept_house import House, Pruned
+from spark_core.upkeep.house_keeping_result import House, Pruned
 from spark_core.upkeep.server_files import Left
 from tests.lakegc_dagster.conftest import failure, new_key, ran
 

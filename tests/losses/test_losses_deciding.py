@@ -277,7 +277,7 @@ def test_32_the_server_kept_its_tables_among_the_data(prefix: str) -> None:
 
 
 def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None:
-    from spark_core.judging import judge
+    from spark_core.checks_of_stored_tables import judge
 
     run = written_run(tmp_path, spark=None).run
     passing_mark(run)

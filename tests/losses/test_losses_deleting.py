@@ -21,7 +21,7 @@ from spark_core.storage.deletion import KeyAnswer, delete_in_batches
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders
-from spark_core.upkeep import house_keeping, kept_house
+from spark_core.upkeep import house_keeping, house_keeping_result
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
@@ -130,7 +130,7 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
         options=replace(run.options, may_sweep=True, max_expired_share=0.5, share_from_objects=0),
     )
     kept: list[str] = []
-    house = kept_house.House(kept_house.Pruned(), None)
+    house = house_keeping_result.House(house_keeping_result.Pruned(), None)
     monkeypatch.setattr(house_keeping, "keep_house", lambda of: kept.append(str(of.key)) or house)
 
     def why_not(of: Run) -> str | None:

@@ -26,7 +26,7 @@ from spark_core.run.chain import Mark
 from spark_core.sweep import quarantine
 from spark_core.undo import restore as undo
 from spark_core.undo.restore import restore
-from spark_core.upkeep import house_keeping, kept_house, prune_own_tables
+from spark_core.upkeep import house_keeping, house_keeping_result, prune_own_tables
 from tests.support import index_files
 from tests.support.clean_beside import why_clean
 from tests.support.hidden_entries import NOW, HidingPlace
@@ -483,7 +483,7 @@ def test_54_house_keeping_takes_nothing_that_the_next_run_needs(place: HidingPla
         run, marked = place.mark_as_a_clean_one(days - 1, **few)
         assert CommittedFigures.of(marked.tables.committed.manifest).taken.ranges
         _age(place, days + 10)
-        done = kept_house.Pruned()
+        done = house_keeping_result.Pruned()
         prune_own_tables.prune(run, done)
         assert done.runs
 

@@ -13,7 +13,7 @@ from spark_core import lakegc_keys
 from spark_core.records import tables, writing
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
-from spark_core.upkeep import kept_house, prune_own_tables
+from spark_core.upkeep import house_keeping_result, prune_own_tables
 from tests.support import index_files
 from tests.support.clean_beside import mark_beside_a_clean_one, was_clean
 from tests.support.pipeline import mark_and_conclude
@@ -47,12 +47,12 @@ def _indexed(run: Run) -> set[str]:
     return {part.key for kind in kinds for part in index_files.parts_of(run, kind)}
 
 
-def _prune(run: Run) -> kept_house.Pruned:
+def _prune(run: Run) -> house_keeping_result.Pruned:
     """Keep house as a year later, when all that is old may go."""
     clock: Any = run.environment.clock
     now, clock.instant = clock.instant, clock.instant + timedelta(days=365)
     try:
-        done = kept_house.Pruned()
+        done = house_keeping_result.Pruned()
         prune_own_tables.prune(replace(run, options=replace(run.options, keep_runs=1)), done)
     finally:
         clock.instant = now

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
-from spark_core.upkeep import kept_house, prune_own_tables
+from spark_core.upkeep import house_keeping_result, prune_own_tables
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written
 
@@ -14,7 +14,7 @@ INDEX_FILES = ("slices", "trees", "ranges", "entries")
 
 
 def prune(run):
-    done = kept_house.Pruned()
+    done = house_keeping_result.Pruned()
     prune_own_tables.prune(run, done)
     return done
 

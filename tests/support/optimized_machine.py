@@ -31,7 +31,7 @@ from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.run.chain import Mark
-from spark_core.upkeep import kept_house, prune_own_tables
+from spark_core.upkeep import house_keeping_result, prune_own_tables
 from tests.support.aside_machine import AsideMachine
 from tests.support.clean_beside import Concluded, mark_beside_a_clean_one, was_clean, why_clean
 from tests.support.damage import damages
@@ -189,7 +189,7 @@ class OptimizedMachine(AsideMachine):
             for key in batch.column("key").to_pylist():
                 self.repository.store.date(key, self.now - A_MONTH)
         run = replace(run, options=replace(run.options, keep_runs=runs))
-        prune_own_tables.prune(run, kept_house.Pruned())
+        prune_own_tables.prune(run, house_keeping_result.Pruned())
         self._note_purged(max(self.keys), options)
         # What waited for its sweep may have lost its tables.
         self.marks.clear()

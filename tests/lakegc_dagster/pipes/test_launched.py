@@ -19,7 +19,7 @@ from lakegc_dagster.pipes.entry import told_of
 from lakegc_dagster.pipes.launched import STEP
 from lakegc_dagster.pipes.launchers import ENTRY, command_of, in_a_process
 from lakegc_dagster.stored_runs import open_stored
-from spark_core.asked_again import ALREADY_MARKED, AT_REST
+from spark_core.closed_runs import ALREADY_MARKED, AT_REST
 from spark_core.errors import TransientError
 from spark_core.lakefs.failures import ServerAwayError
 from spark_core.lakefs.server_tasks import TaskLostError

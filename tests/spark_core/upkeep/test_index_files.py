@@ -11,7 +11,7 @@ from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.index.saved import Saved
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
-from spark_core.upkeep import kept_house
+from spark_core.upkeep import house_keeping_result
 from tests.support.old_runs import INDEX_FILES, key_of_day, keys_of_day, mark, prune
 from tests.support.written_run import NOW
 
@@ -82,7 +82,7 @@ def test_what_the_two_newest_saved_runs_name_of_the_index_stays_and_the_rest_goe
     assert _index(run) == {part.key for part in (*newest, *before, gone)}
     assert (
         "files of the index pruned that no run needs any more (5 files"
-        in kept_house.House(done, None).words
+        in house_keeping_result.House(done, None).words
     )
 
 
@@ -189,7 +189,10 @@ def test_where_one_of_the_two_documents_cannot_be_read_all_of_the_index_stays(ru
     assert done.runs == [key_of_day(2)], "tables of old runs go all the same"
     assert _index(run) == {part.key}
     assert f"which of its files run {key_of_day(day)} names is not known" in done.index_kept
-    assert "nothing of the index pruned: which of its files" in kept_house.House(done, None).words
+    assert (
+        "nothing of the index pruned: which of its files"
+        in house_keeping_result.House(done, None).words
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,5 +210,5 @@ def test_nothing_else_goes_from_the_index(run, name):
     mark(run, 0)
     key = lakegc_keys.ROOT + name.format(f"{'0' * 32}-{'0' * 8}", "0" * 32)
     run.store.put(key, b"rows")
-    assert prune(run) == kept_house.Pruned()
+    assert prune(run) == house_keeping_result.Pruned()
     assert run.store.exists(key)

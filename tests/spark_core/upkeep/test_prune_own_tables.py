@@ -14,7 +14,13 @@ from spark_core.errors import PermissionDeniedError
 from spark_core.lock import lease
 from spark_core.records import tables
 from spark_core.storage import DeleteOutcome
-from spark_core.upkeep import house_keeping, kept_house, own_files, prune_own_tables, server_files
+from spark_core.upkeep import (
+    house_keeping,
+    house_keeping_result,
+    own_files,
+    prune_own_tables,
+    server_files,
+)
 from tests.support.old_runs import INDEX_FILES, INTENT, at_day, key_of_day, keys_of_day, mark, prune
 from tests.support.paged_store import PagedStore
 from tests.support.written_run import written_run
@@ -68,7 +74,7 @@ def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
         mark(run, day)
     assert prune(run).runs == [key_of_day(2)]
     epochs = len(list(run.store.list(f"{lakegc_keys.ROOT}lease/")))
-    assert prune(run) == kept_house.Pruned()
+    assert prune(run) == house_keeping_result.Pruned()
     assert len(list(run.store.list(f"{lakegc_keys.ROOT}lease/"))) == epochs
 
 

@@ -13,7 +13,7 @@ from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.storage import DeleteOutcome
-from spark_core.upkeep import kept_house, prune_own_tables
+from spark_core.upkeep import house_keeping_result, prune_own_tables
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, written_run
 
@@ -84,7 +84,7 @@ def _marks(run):
 
 
 def _prune(run):
-    done = kept_house.Pruned()
+    done = house_keeping_result.Pruned()
     prune_own_tables.prune(run, done)
     return done
 
@@ -103,7 +103,7 @@ def test_lists_and_scans_go_with_the_run_that_asked_for_them(run):
     assert (done.server_objects, done.server_bytes) == (2, 8)
     assert not {_list(OLD_LIST), _scan(OLD_SCAN)} & _there(run)
     assert "lists and scans of old runs pruned (2 files, 8 bytes)" in (
-        kept_house.House(done, None).words
+        house_keeping_result.House(done, None).words
     )
 
 
@@ -165,7 +165,7 @@ def test_where_the_record_of_a_run_that_stays_cannot_be_read_nothing_goes(run, t
     done = _prune(run)
     assert "which of them are needed is not known" in done.server_kept
     assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
-    assert "no lists and scans pruned" in kept_house.House(done, None).words
+    assert "no lists and scans pruned" in house_keeping_result.House(done, None).words
 
 
 def test_where_the_record_of_the_old_run_cannot_be_read_its_own_stay(run):
@@ -306,7 +306,7 @@ def test_a_second_time_finds_nothing_to_do_and_takes_no_lease(run):
     _marks(run)
     _prune(run)
     epochs = len(list(run.store.list(f"{ROOT}lease/")))
-    assert _prune(run) == kept_house.Pruned()
+    assert _prune(run) == house_keeping_result.Pruned()
     assert len(list(run.store.list(f"{ROOT}lease/"))) == epochs
 
 

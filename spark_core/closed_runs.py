@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core import judging, mark, mark_and_sweep, report, sweep
+from spark_core import checks_of_stored_tables, mark, mark_and_sweep, report, sweep
 from spark_core.checks import CheckResult, confirming, sweepable, verdict
 from spark_core.errors import ClosedPartitionError, VerdictError
 from spark_core.lakegc_keys import verdict_key
@@ -114,8 +114,8 @@ def results(run: Run, spec: TableSpec, words: str) -> Sequence[CheckResult]:
     if spec is not DELETION_REPORT:
         return [result for result in confirming.confirmed_results(run) if result.table == spec.name]
     if words == _ALREADY_SWEPT:
-        return judging.judge(run, spec)
-    return [CheckResult(judging.NOTHING_LEFT, spec.name, True, words, {})]
+        return checks_of_stored_tables.judge(run, spec)
+    return [CheckResult(checks_of_stored_tables.NOTHING_LEFT, spec.name, True, words, {})]
 
 
 def _why_not_swept(run: Run) -> str:
