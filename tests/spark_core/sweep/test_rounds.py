@@ -50,7 +50,7 @@ class Driver:
         self.look_takes = timedelta(seconds=20)
         concluded = SimpleNamespace(read=lambda: "concluded", rows=0, release=lambda: None)
         monkeypatch.setattr(rounds, "Concluded", lambda *_: concluded)
-        monkeypatch.setattr(rounds, "planned", lambda _: "plan")
+        monkeypatch.setattr(rounds, "objects_of_plan", lambda _: "plan")
         monkeypatch.setattr(rounds, "deletes_here", lambda _: self.is_here)
         monkeypatch.setattr(rounds, "delete_as_tasks", self.play)
 
