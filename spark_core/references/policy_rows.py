@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import are_among, hashed, sorted_once
 from spark_core.errors import ChainError
+from spark_core.fates import Fate
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     ExpiredFigures,
@@ -42,6 +43,8 @@ GOING = pa.schema(
     ]
 )
 
+# Of the table `fates`: what goes, and why.
+_FATES = pa.schema([schemas.FATES.field(name) for name in ("fate", "address")])
 # What sweeps by a policy took.
 TAKEN = pa.schema([pa.field("address_hash", pa.int64(), nullable=False)])
 # The outcomes of a sweep.
@@ -151,7 +154,7 @@ def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
     return PolicyRows(table, named, named.takes_rules) if takes_any else None
 
 
-def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> None:
+def note_before_deleting(run: Run, expired: StoredTable) -> None:
     """Store which objects of a plan go by a policy, before the first is deleted.
 
     Later marks find entries of them whose object is gone, and know why. `note_what_went` takes out
@@ -165,10 +168,10 @@ def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> No
         there = run.load(tables.POLICY_DELETIONS)
         if there.manifest.parents == {expired.manifest.table: expired.manifest.sha256}:
             return
-    _note(run, expired, rows.source(run))
+    _note(run, expired, _of_plan(run, expired))
 
 
-def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: AnySource) -> None:
+def note_what_went(run: Run, expired: StoredTable, report: AnySource) -> None:
     """Store which objects a policy took, once their outcomes are known.
 
     What a sweep kept, or found gone before it sent anything, is missing if a later mark does not
@@ -178,14 +181,29 @@ def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: Any
     Args:
         run: The run.
         expired: The plan.
-        rows: What of it goes by the policy.
         report: Columns of `OUTCOMES`, of the whole plan.
     """
     found = report.through(TAKEN, _not_taken).each(lambda: run.spark, _hashes_in)
     left = sorted_once(np.concatenate([np.empty(0, np.int64), *found]))
     if len(left):
-        own = rows.source(run)
+        own = _of_plan(run, expired)
         _note(run, expired, own.through(own.schema, partial(_without, left)))
+
+
+def _of_plan(run: Run, expired: StoredTable) -> AnySource:
+    """Return what of a plan goes by its policy: columns of `schemas.POLICY_DELETIONS`.
+
+    A rule names more than that: a branch may answer from an object, or could not be asked.
+    """
+    fates = reading.load_table(run.store, tables.FATES, run.key, around=expired)
+    rows = reading.source_of_parts(run.store, _FATES, fates.manifest.parts)
+    return rows.through(schemas.POLICY_DELETIONS, _taken)
+
+
+def _taken(batches: Batches) -> Batches:
+    for batch in batches:
+        some = batch.filter(pc.equal(batch.column("fate"), Fate.TAKEN_BY_POLICY.value))
+        yield some.select(schemas.POLICY_DELETIONS.names).cast(schemas.POLICY_DELETIONS)
 
 
 def _note(run: Run, expired: StoredTable, own: AnySource) -> None:

@@ -124,7 +124,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     told = None if swept is None else write_report(run, expired, journal)
     if told is not None and by_policy is not None:
         outcomes = source_of_parts(run.store, policy_rows.OUTCOMES, parts_of(told.receipts))
-        policy_rows.note_what_went(run, expired, by_policy, outcomes)
+        policy_rows.note_what_went(run, expired, outcomes)
     return Draft(
         tables.DELETION_REPORT,
         schemas.DELETION_REPORT.empty_table() if told is None else told,
@@ -178,7 +178,7 @@ def _noted(run: Run, expired: StoredTable, rows: PolicyRows | None) -> ByPolicy 
     """
     if rows is None:
         return None
-    policy_rows.note_before_deleting(run, expired, rows)
+    policy_rows.note_before_deleting(run, expired)
     digest = rows.named.policy_digest
     return ByPolicy(rows.source(run), rows.total[0], digest, any_staged=rows.staged[0] > 0)
 

@@ -1,5 +1,6 @@
 """What counts as taken by a policy afterwards: what sweeps took, and nothing that they kept."""
 
+import pyarrow as pa
 import pytest
 
 from spark_core.records import tables
@@ -7,6 +8,8 @@ from spark_core.records.figures import ExpiredFigures
 from spark_core.references import policy_rows
 from spark_core.references.policies import confirmed, versions
 from spark_core.references.policies.document import Policy
+from spark_core.references.policy_rows import GOING
+from spark_core.spark.exchange import JoinedSource, source_of
 from tests.roundtrip.test_policy_sweeps import (
     UPLOADS,
     kept,
@@ -60,6 +63,24 @@ def test_what_a_sweep_kept_or_found_gone_is_missing_if_it_is_lost_later(told):
     lose(told, copied)
     told.at(11)
     assert missing(told) == ({before, copied}, 1)
+
+
+def test_what_a_rule_names_and_the_plan_leaves_was_not_taken(told, monkeypatch):
+    """A branch may answer from it, or could not be asked."""
+    gone = told.committed("main", "logs/gone")
+    told.committed("main", "data/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    real = policy_rows.PolicyRows.source
+
+    def named(rows, of):
+        more = [{**row, "address": "data/x/left"} for row in real(rows, of).here(1).to_pylist()]
+        return JoinedSource([real(rows, of), source_of(pa.Table.from_pylist(more, GOING), GOING)])
+
+    monkeypatch.setattr(policy_rows.PolicyRows, "source", named)
+    policy_rows.note_before_deleting(run, mark.expired)
+    assert taken(run) == {gone}
 
 
 @pytest.mark.slow
