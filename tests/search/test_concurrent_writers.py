@@ -196,11 +196,15 @@ def _is_request(one: Event) -> bool:
 
 
 def _staged_before_the_look(events: Sequence[Event], address: str) -> list[Event]:
-    """Tell that somebody staged the object between the verdict and the look."""
+    """Tell that somebody staged the object between the verdict and the look, and left it so."""
     at = next(at for at, one in enumerate(events) if one.of("store.put_if_absent", LEASE))
     before = next(one.now for one in reversed(events[:at]) if one.now is not None)
-    staged = {**before.staged, address: frozenset({"main"})}
-    return [*events[:at], Event("people", now=References(staged, before.kept)), *events[at:]]
+
+    def staged(now: References) -> References:
+        return replace(now, staged={**now.staged, address: frozenset({"main"})})
+
+    after = [one if one.now is None else replace(one, now=staged(one.now)) for one in events[at:]]
+    return [*events[:at], Event("people", now=staged(before)), *after]
 
 
 def _request_before_the_look(events: Sequence[Event], _: str) -> list[Event]:
