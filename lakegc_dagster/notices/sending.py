@@ -181,22 +181,21 @@ def _mail(settings: Settings, message: Message) -> None:
     mail.set_content(f"{message.words}\n")
     context = ssl.create_default_context()
     password = settings.secret("[notify] smtp_password_env")
+    to = notify.mail_server
     try:
         server = (
-            smtplib.SMTP_SSL(
-                notify.smtp_host, notify.smtp_port, timeout=_REQUEST_SECONDS, context=context
-            )
-            if notify.smtp_tls == "tls"
-            else smtplib.SMTP(notify.smtp_host, notify.smtp_port, timeout=_REQUEST_SECONDS)
+            smtplib.SMTP_SSL(to.host, to.port, timeout=_REQUEST_SECONDS, context=context)
+            if to.begins_with_tls
+            else smtplib.SMTP(to.host, to.port, timeout=_REQUEST_SECONDS)
         )
         with server:
-            if notify.smtp_tls == "starttls":
+            if to.switches_to_tls:
                 server.starttls(context=context)
-            if notify.smtp_user is not None and password is not None:
-                server.login(notify.smtp_user, password)
+            if to.user is not None and password is not None:
+                server.login(to.user, password)
             server.send_message(mail)
     except (OSError, smtplib.SMTPException) as problem:
         raise TransientError(
-            f"the mail server {notify.smtp_host}:{notify.smtp_port} did not take the message "
+            f"the mail server {to.host}:{to.port} did not take the message "
             f"({type(problem).__name__})"
         ) from None

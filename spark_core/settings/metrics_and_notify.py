@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from string import Template
 from typing import Literal
 
@@ -11,12 +12,50 @@ from pydantic import Field, field_validator, model_validator
 
 from spark_core.json_and_toml import read_json
 from spark_core.settings.sections import Section, plain_url
+from spark_core.settings.url_with_user import split_url
 
 Event = Literal["failed", "refused", "overdue", "waiting"]
 # What a webhook's template may name.
 TEMPLATE_NAMES = (
     "event", "repository", "run", "title", "text", "next_step", "link", "words", "secret",
 )  # fmt: skip
+
+
+# How each scheme of a mail server is spoken to, and its usual port.
+_STARTTLS, _TLS, _PLAIN = "smtp", "smtps", "smtp+plain"
+_MAIL_PORTS = {_STARTTLS: 587, _TLS: 465, _PLAIN: 25}
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """Where e-mails go.
+
+    Attributes:
+        host: Host.
+        port: Port.
+        scheme: `smtp`, `smtps` or `smtp+plain`.
+        user: Who logs in; None for nobody.
+    """
+
+    host: str
+    port: int
+    scheme: str
+    user: str | None
+
+    @property
+    def switches_to_tls(self) -> bool:
+        """Whether a connection begins without TLS and has to switch to it."""
+        return self.scheme == _STARTTLS
+
+    @property
+    def begins_with_tls(self) -> bool:
+        """Whether it is TLS from the first byte."""
+        return self.scheme == _TLS
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether a password is safe on the way."""
+        return self.switches_to_tls or self.begins_with_tls
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
@@ -94,10 +133,9 @@ class NotifySettings(Section):
         sns_topic: ARN of a topic of Amazon SNS that gets each message.
         mail_to: Addresses that get each message by e-mail.
         mail_from: Address that it comes from.
-        smtp_host: Mail server.
-        smtp_port: Its port.
-        smtp_tls: `starttls`, `tls` from the first byte, or `none` for a server on this machine.
-        smtp_user: User name there; left out, nobody logs in.
+        smtp: Mail server: `smtp://USER@HOST:PORT` switches to TLS (`STARTTLS`), `smtps://` is TLS
+            from the first byte, `smtp+plain://` has none, for a server on this machine. Without
+            `USER@` nobody logs in; the usual ports are 587, 465 and 25.
         smtp_password_env: Name of the environment variable with the user's password.
         page_url: Where people find the page of `lakegc status --html FILE`; messages lead there,
             else to the repository on the server.
@@ -114,10 +152,7 @@ class NotifySettings(Section):
     sns_topic: str | None = Field(default=None, pattern=r"^arn:[^:]+:sns:[^:]+:\d+:[^:]+$")
     mail_to: list[str] = Field(default_factory=list)
     mail_from: str | None = None
-    smtp_host: str = "localhost"
-    smtp_port: int = Field(default=587, ge=1, le=65_535)
-    smtp_tls: Literal["starttls", "tls", "none"] = "starttls"
-    smtp_user: str | None = None
+    smtp: str = "smtp://localhost"
     smtp_password_env: str | None = None
     page_url: str | None = None
 
@@ -126,7 +161,22 @@ class NotifySettings(Section):
         """Whether anybody is told."""
         return bool(self.slack_webhook_env or self.webhook_env or self.sns_topic or self.mail_to)
 
+    @property
+    def mail_server(self) -> MailServer:
+        """The server that takes the e-mails."""
+        parts = split_url(self.smtp, schemes=tuple(_MAIL_PORTS), named_in="smtp_password_env")
+        port = _MAIL_PORTS[parts.scheme] if parts.port is None else parts.port
+        return MailServer(parts.host, port, parts.scheme, parts.user)
+
     _page = field_validator("page_url")(plain_url)
+
+    @field_validator("smtp")
+    @classmethod
+    def _is_a_mail_server(cls, smtp: str) -> str:
+        parts = split_url(smtp, schemes=tuple(_MAIL_PORTS), named_in="smtp_password_env")
+        if parts.path.strip("/") or parts.port == 0:
+            raise ValueError("a URL like smtp://USER@HOST:PORT")
+        return smtp
 
     @field_validator("webhook_template")
     @classmethod
@@ -145,8 +195,9 @@ class NotifySettings(Section):
     def _mail_has_a_sender(self) -> NotifySettings:
         if self.mail_to and self.mail_from is None:
             raise ValueError("mail_from beside mail_to")
-        if (self.smtp_user is None) != (self.smtp_password_env is None):
-            raise ValueError("smtp_user and smtp_password_env together, or neither")
-        if self.smtp_user is not None and self.smtp_tls == "none":
-            raise ValueError("smtp_tls for a mail server that gets a password")
+        server = self.mail_server
+        if (server.user is None) != (self.smtp_password_env is None):
+            raise ValueError("a user in smtp and smtp_password_env together, or neither")
+        if server.user is not None and not server.has_tls:
+            raise ValueError("smtp:// or smtps:// for a mail server that gets a password")
         return self

@@ -67,9 +67,7 @@ def by_mail(port, **more):
     return {
         "mail_to": ["a@example.com", "b@example.com"],
         "mail_from": "lakegc@example.com",
-        "smtp_host": "127.0.0.1",
-        "smtp_port": port,
-        "smtp_tls": "none",
+        "smtp": f"smtp+plain://127.0.0.1:{port}",
         **more,
     }
 
@@ -111,6 +109,14 @@ def test_the_mail_has_a_subject_and_the_whole_message(mail):
     assert "Too much <b> & more.\nNext: lakegc report" in found.get_payload()
 
 
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+def test_a_mail_server_without_the_tls_that_its_url_says_gets_nothing(mail, scheme):
+    made = settings(**by_mail(mail.port, smtp=f"{scheme}://127.0.0.1:{mail.port}"))
+    with pytest.raises(LakegcError, match=f"127.0.0.1:{mail.port} did not take the message"):
+        tell(made, REFUSED)
+    assert not mail.got
+
+
 def test_a_way_that_fails_keeps_no_other_from_its_message_and_shows_no_secret(web, mail):
     web.status = 500
     made = settings({"HOOK": f"{web.url}/s3cret"}, webhook_env="HOOK", **by_mail(mail.port))
@@ -134,6 +140,7 @@ def test_a_webhook_that_cannot_be_told_is_named_by_its_setting(env, text):
     with pytest.raises(LakegcError) as raised:
         send(settings(env, webhook_env="HOOK"), REFUSED)
     assert text in str(raised.value)
+    assert "s3cret" not in str(raised.value)
     assert "[notify] webhook_env" in str(raised.value)
     assert "s3cret" not in str(raised.value)
 
@@ -419,15 +426,24 @@ def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
     [
         ('webhook = "https://x/secret"', "webhook is not a setting"),
         ('mail_to = ["a@example.com"]', "mail_from beside mail_to"),
-        ('smtp_user = "me"', "smtp_user and smtp_password_env together"),
+        ('smtp = "smtp://me@host"', "a user in smtp and smtp_password_env together"),
+        ('smtp_password_env = "P"', "a user in smtp and smtp_password_env together"),
+        ('smtp = "smtp://me:s3cret@host"', "the variable's name into smtp_password_env"),
+        ('smtp = "smtp://:@host"', "the variable's name into smtp_password_env"),
+        ('smtp = "host"', "a URL like smtp://USER@HOST"),
+        ('smtp = "smtp://host:none"', "a URL like smtp://USER@HOST"),
+        ('smtp = "smtp://host:0"', "a URL like smtp://USER@HOST:PORT"),
+        ('smtp = "smtp://host/path"', "a URL like smtp://USER@HOST:PORT"),
+        ('smtp = "http://host"', "a URL like smtp://USER@HOST"),
+        ('smtp_host = "host"', "smtp_host is not a setting; did you mean smtp?"),
         ('smtp_password = "x"', "is a secret"),
         ('webhook_template = \'{"text": "$text"}\'', "JSON in which $event, $repository"),
         ('webhook_template = \'{"text": $words, "to": $whom}\'', "JSON in which $event, "),
         ('sns_topic = "lakegc"', "sns_topic"),
         ('events = ["everything"]', "'failed', 'refused', 'overdue' or 'waiting'"),
         (
-            'smtp_user = "me"\nsmtp_password_env = "P"\nsmtp_tls = "none"',
-            "smtp_tls for a mail server that gets a password",
+            'smtp = "smtp+plain://me@host"\nsmtp_password_env = "P"',
+            "smtp:// or smtps:// for a mail server that gets a password",
         ),
     ],
 )
@@ -436,3 +452,4 @@ def test_wrong_settings_are_refused(tmp_path, table, text):
     with pytest.raises(SettingsError) as raised:
         load_settings(tmp_path / "lakegc.toml", {})
     assert text in str(raised.value)
+    assert "s3cret" not in str(raised.value)
