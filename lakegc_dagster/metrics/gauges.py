@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from lakegc_dagster.metrics.open_metrics import CONTENT_TYPE, Gauge, exposition
 from lakegc_dagster.terminal.whole_file import write_file
@@ -169,27 +168,26 @@ def push(settings: Settings, text: str) -> None:
     """
     import urllib3
 
-    gateway = settings.metrics.push_gateway
+    gateway = settings.metrics.gateway
     if gateway is None:
         raise SettingsError("[metrics] push_gateway is not set", "Set it to the gateway's URL.")
     headers = {"Content-Type": CONTENT_TYPE}
     if (password := settings.secret("[metrics] push_password_env")) is not None:
-        pair = f"{settings.metrics.push_user}:{password}".encode()
+        pair = f"{gateway.user}:{password}".encode()
         headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-    url = f"{gateway.rstrip('/')}/metrics/job/{quote(settings.metrics.job, safe='')}"
     pool = urllib3.PoolManager(timeout=_PUSH_SECONDS, retries=2)
     try:
-        answer = pool.request("PUT", url, body=text.encode(), headers=headers)
+        answer = pool.request("PUT", gateway.url, body=text.encode(), headers=headers)
     except urllib3.exceptions.HTTPError as problem:
         raise TransientError(
-            f"the push gateway {gateway} does not answer ({type(problem).__name__})",
+            f"the push gateway {gateway.url} does not answer ({type(problem).__name__})",
             "Look at [metrics] push_gateway.",
         ) from None
     if answer.status >= 300:
         words = answer.data[:200].decode(errors="replace").strip()
         raise LakegcError(
-            f"the push gateway {gateway} refuses the metrics (HTTP {answer.status}: {words})",
-            "Look at [metrics] push_gateway, push_user and push_password_env.",
+            f"the push gateway {gateway.url} refuses the metrics (HTTP {answer.status}: {words})",
+            "Look at [metrics] push_gateway and push_password_env.",
         )
 
 
@@ -207,14 +205,14 @@ def publish(settings: Settings, pasts: Iterable[Past], now: datetime) -> Sequenc
     Raises:
         LakegcError: If they cannot be written or pushed.
     """
-    places = settings.metrics
-    if places.file is None and places.push_gateway is None:
+    places, gateway = settings.metrics, settings.metrics.gateway
+    if places.file is None and gateway is None:
         return ()
     text, went = metrics_text(pasts, now), []
     if (path := settings.metrics_file) is not None:
         write_metrics(path, text)
         went.append(str(path))
-    if places.push_gateway is not None:
+    if gateway is not None:
         push(settings, text)
-        went.append(places.push_gateway)
+        went.append(gateway.url)
     return went

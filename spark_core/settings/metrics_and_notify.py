@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Template
@@ -24,6 +25,24 @@ TEMPLATE_NAMES = (
 # How each scheme of a mail server is spoken to, and its usual port.
 _STARTTLS, _TLS, _PLAIN = "smtp", "smtps", "smtp+plain"
 _MAIL_PORTS = {_STARTTLS: 587, _TLS: 465, _PLAIN: 25}
+
+
+_WEB = ("https", "http")
+# The form in which a push gateway takes the name of a job, before any labels.
+_JOB = re.compile(r"/metrics/job(@base64)?/[^/]")
+
+
+@dataclass(frozen=True)
+class PushGateway:
+    """Where metrics are pushed to.
+
+    Attributes:
+        url: The URL for a push, with the job and without a user.
+        user: Who logs in; None for nobody.
+    """
+
+    url: str
+    user: str | None
 
 
 @dataclass(frozen=True)
@@ -99,19 +118,42 @@ class MetricsSettings(Section):
     Attributes:
         file: File for node exporter's folder; its name must end in `.prom`. Written at the end of
             each command that runs, and by `lakegc metrics`.
-        push_gateway: URL of a Prometheus push gateway that gets them at the same times.
-        push_user: User name for the gateway.
+        push_gateway: URL of a Prometheus push gateway that gets them at the same times:
+            `https://USER@HOST/metrics/job/NAME`. Without `/metrics/job/NAME` the job is `lakegc`;
+            without `USER@` nobody logs in.
         push_password_env: Name of the environment variable with the user's password.
-        job: Name of the job under which the gateway keeps the metrics.
     """
 
     file: str | None = Field(default=None, pattern=r"\.prom$")
     push_gateway: str | None = None
-    push_user: str = "lakegc"
     push_password_env: str | None = None
-    job: str = Field(default="lakegc", min_length=1)
 
-    _gateway = field_validator("push_gateway")(plain_url)
+    @property
+    def gateway(self) -> PushGateway | None:
+        """The push gateway, if there is one."""
+        if self.push_gateway is None:
+            return None
+        parts = split_url(self.push_gateway, schemes=_WEB, named_in="push_password_env")
+        address = parts.address.rstrip("/")
+        return PushGateway(
+            address if _JOB.search(parts.path) else f"{address}/metrics/job/lakegc", parts.user
+        )
+
+    @model_validator(mode="after")
+    def _gateway_has_a_whole_log_in(self) -> MetricsSettings:
+        user = None if self.gateway is None else self.gateway.user
+        if (user is None) != (self.push_password_env is None):
+            raise ValueError("a user in push_gateway and push_password_env together, or neither")
+        return self
+
+    @field_validator("push_gateway")
+    @classmethod
+    def _is_a_gateway(cls, push_gateway: str | None) -> str | None:
+        if push_gateway is not None:
+            path = split_url(push_gateway, schemes=_WEB, named_in="push_password_env").path
+            if "/metrics/job" in path and not _JOB.search(path):
+                raise ValueError("a URL like https://USER@HOST/metrics/job/NAME")
+        return push_gateway
 
 
 class NotifySettings(Section):

@@ -192,16 +192,23 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 def test_the_gateway_gets_the_whole_text_under_the_job(gateway, tmp_path):
     made = settings(
         {"PUSH": "secret"},
-        push_gateway=gateway.url,
-        job="night/ly",
+        push_gateway=f"{gateway.url.replace('//', '//me@')}/metrics/job/night%2Fly",
         push_password_env="PUSH",
         file=str(tmp_path / "lakegc.prom"),
     )
-    assert publish(made, [past()], NOW) == [str(tmp_path / "lakegc.prom"), gateway.url]
+    went = publish(made, [past()], NOW)
     ((path, body, headers),) = gateway.got
+    assert went == [str(tmp_path / "lakegc.prom"), f"{gateway.url}{path}"]
     assert path == "/metrics/job/night%2Fly"
     assert body == metrics_text([past()], NOW) == (tmp_path / "lakegc.prom").read_text()
-    assert base64.b64decode(headers["Authorization"].split()[1]) == b"lakegc:secret"
+    assert base64.b64decode(headers["Authorization"].split()[1]) == b"me:secret"
+
+
+def test_the_job_is_lakegc_where_the_url_names_none(gateway):
+    push(settings(push_gateway=f"{gateway.url}/"), "")
+    ((path, _, headers),) = gateway.got
+    assert path == "/metrics/job/lakegc"
+    assert "Authorization" not in headers
 
 
 def test_without_a_place_nothing_is_read_or_written():
@@ -217,7 +224,7 @@ def test_a_gateway_that_refuses_or_is_silent_is_named(gateway):
 
 
 def test_a_password_variable_that_is_not_set_is_named(gateway):
-    made = settings(push_gateway=gateway.url, push_password_env="PUSH")
+    made = settings(push_gateway=gateway.url.replace("//", "//me@"), push_password_env="PUSH")
     with pytest.raises(SettingsError, match=r"\[metrics\] push_password_env names PUSH"):
         push(made, "")
     assert not gateway.got
