@@ -73,7 +73,6 @@ def _settings(ctx: click.Context | None) -> Settings | None:
     with suppress(LakegcError):
         settings = load_settings(None if config is None else Path(config))
         patience = {
-            "connect_timeout_seconds": _PATIENCE_SECONDS,
             "read_timeout_seconds": _PATIENCE_SECONDS,
             "longest_outage_seconds": 0.0,
         }

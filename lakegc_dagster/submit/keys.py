@@ -38,7 +38,6 @@ _KEY_ID, _SECRET = "lakefs.api.access_key", "lakefs.api.secret_key"
 # The keys that only change their name.
 _RENAMED = {
     _URL: "SERVER__ENDPOINT",
-    "lakefs.api.connection.timeout_seconds": "SERVER__CONNECT_TIMEOUT_SECONDS",
     "lakefs.api.read.timeout_seconds": "SERVER__READ_TIMEOUT_SECONDS",
     "lakefs.gc.prepare_commits.timeout_seconds": "SERVER__PREPARE_DEADLINE_SECONDS",
     "lakefs.gc.range.num_partitions": "DEFAULTS__RANGE_PARTITIONS",
@@ -46,6 +45,8 @@ _RENAMED = {
 }
 _READ = (*_RENAMED, _MIN_AGE, _DO_MARK, _DO_SWEEP, _MARK_ID, _NO_DELETE, _KEY_ID, _SECRET)
 _IGNORED = {
+    "lakefs.api.connection.timeout_seconds": "a connection may take ten seconds; a server that is "
+    "away is waited for",
     "lakefs.gc.address.num_partitions": "addresses are compared in as many parts as there are rows "
     "for",
     "lakefs.gc.s3.min_backoff_secs": "the store's own client slows down and asks again by itself",

@@ -119,8 +119,8 @@ class ServerErrors:
         if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
             return ServerAwayError(
                 f"{call.subject}: no connection to {options.endpoint} within "
-                f"connect_timeout_seconds = {_seconds(options.connect_timeout)}",
-                "Check endpoint and the network, or raise connect_timeout_seconds, and run again.",
+                f"{_seconds(options.connect_timeout)} seconds",
+                "Check endpoint and the network, and run again.",
             )
         if isinstance(error, urllib3.exceptions.ProxyError):
             return ServerAwayError(

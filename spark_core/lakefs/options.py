@@ -28,7 +28,8 @@ class ServerOptions:
         client_certificate: File with the certificate that this machine shows a server that demands
             one.
         client_key: File with its key; None if that is in the same file.
-        connect_timeout: How long a connection may take.
+        connect_timeout: How long a connection may take; no setting, as one that takes longer is
+            one to a server that is away (`longest_outage`).
         read_timeout: How long an answer may take. A page of prepare_uncommitted
             takes up to a minute (`ugc.prepare_interval`), so a value near 60 s
             breaks large repositories.

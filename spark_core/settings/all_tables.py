@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -192,9 +193,12 @@ class Settings(Section):
         """
         from spark_core.lakefs import ServerOptions
 
+        # Who does not wait for an answer does not wait for a connection either.
+        patience = timedelta(seconds=self.server.read_timeout_seconds)
         return ServerOptions(
             **options_of(dict(self.server), ServerOptions, self._path),
             **login(self.server, self._environment, self._path),
+            connect_timeout=min(ServerOptions.connect_timeout, patience),
         )
 
     @property

@@ -30,7 +30,6 @@ class ServerSettings(Section):
         ca_certificate: File with certificates to trust instead of the system's.
         client_certificate: File with the certificate for a server that demands one of its clients.
         client_key: File with its key; left out, in the same file.
-        connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one answer; a page of prepare_uncommitted works for a minute.
         prepare_deadline_seconds: For a task that the server prepares, altogether.
         longest_outage_seconds: How long a server that answered before may be away, such as for a
@@ -47,7 +46,6 @@ class ServerSettings(Section):
     ca_certificate: str | None = None
     client_certificate: str | None = None
     client_key: str | None = None
-    connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     prepare_deadline_seconds: float = Field(default=1200, gt=0, le=7 * 86_400)
     longest_outage_seconds: float = Field(default=60, ge=0, le=86_400)

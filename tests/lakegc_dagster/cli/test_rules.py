@@ -137,7 +137,7 @@ def test_missing_keys_say_where_they_come_from(rules, monkeypatch):
 
 
 def test_a_server_that_does_not_answer_is_named(config):
-    config.write_text('[server]\nendpoint = "http://127.0.0.1:9"\nconnect_timeout_seconds = 1\n')
+    config.write_text('[server]\nendpoint = "http://127.0.0.1:9"\n')
     answer = CliRunner().invoke(main, ["rules", "get", "repo", "--config", str(config)])
     assert answer.exit_code == 1
     assert "127.0.0.1:9" in answer.stderr

@@ -50,14 +50,12 @@ def test_no_other_repository_may_be_swept():
 def test_timeouts_and_partitions_go_where_lakegc_has_them():
     found = job(
         keys={
-            "lakefs.api.connection.timeout_seconds": "7",
             "lakefs.api.read.timeout_seconds": "300",
             "lakefs.gc.prepare_commits.timeout_seconds": "99",
             "lakefs.gc.range.num_partitions": "64",
         }
     )
     server = found.settings.server_options()
-    assert server.connect_timeout == timedelta(seconds=7)
     assert server.read_timeout == timedelta(seconds=300)
     assert server.prepare_deadline == timedelta(seconds=99)
     assert found.settings.run_options("repo").range_partitions == 64
@@ -175,6 +173,7 @@ def test_a_key_that_nobody_knows_is_refused_with_its_nearest(key, near):
 def test_what_is_ignored_is_named_with_its_reason():
     found = job(
         keys={
+            "lakefs.api.connection.timeout_seconds": "7",
             "lakefs.gc.s3.min_backoff_secs": "1",
             "lakefs.gc.address.write_as_text": "true",
             "lakefs.job.repo_name": "x",
@@ -187,6 +186,7 @@ def test_what_is_ignored_is_named_with_its_reason():
         }
     )
     assert found.ignored.keys() == {
+        "lakefs.api.connection.timeout_seconds",
         "lakefs.gc.s3.min_backoff_secs",
         "lakefs.gc.address.write_as_text",
         "lakefs.job.repo_name",

@@ -149,7 +149,6 @@ def test_every_word_of_a_storage_has_an_option_of_the_store(write):
 
 def test_how_patient_to_be_with_the_server_can_be_set(write):
     said = {
-        "connect_timeout_seconds": 1.5,
         "read_timeout_seconds": 2.5,
         "prepare_deadline_seconds": 3.5,
         "longest_outage_seconds": 0.0,
@@ -163,6 +162,9 @@ def test_how_patient_to_be_with_the_server_can_be_set(write):
     assert {
         name: getattr(options, name.removesuffix("_seconds")).total_seconds() for name in said
     } == said
+    assert options.connect_timeout == options.read_timeout, "it is no longer than an answer"
+    usual = load_settings(write(SERVER), env=keys).server_options()
+    assert usual.connect_timeout == timedelta(seconds=10)
 
 
 def test_every_option_of_a_run_can_be_set(write):
