@@ -80,29 +80,6 @@ class TokenSource(Protocol):
 
 
 @dataclass(frozen=True)
-class TokenInVariable:
-    """A token in an environment variable, which changes only with the process.
-
-    Attributes:
-        variable: Its name.
-        value: Its value; never shown.
-    """
-
-    variable: str
-    value: str = field(repr=False)
-    is_cheap: bool = field(default=True, init=False, repr=False)
-
-    @property
-    def called(self) -> str:
-        """What the token is called."""
-        return f"the token in the environment variable {self.variable}"
-
-    def read(self, _log_in: LogIn) -> Token:
-        """Read the token."""
-        return Token.parse(self.value, self.called)
-
-
-@dataclass(frozen=True)
 class TokenInFile:
     """A token in a file that somebody else keeps up to date.
 

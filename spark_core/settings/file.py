@@ -263,7 +263,7 @@ def _refuse_secrets(source: SettingsSource) -> None:
                 "this file",
                 "Take the line out (and change the secret if others could read it), then set "
                 "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or "
-                "name a credentials_file (for a token, a token_file or token_env).",
+                "name a credentials_file (for a token, a token_file or token_command).",
             )
 
 

@@ -43,7 +43,7 @@ def login(
         return keys
     if server.credentials_file is not None:
         return read_credentials_file(path_of(server.credentials_file), server.endpoint, env)
-    token = _token(server, env, path_of)
+    token = _token(server, path_of)
     if token is None:
         raise SettingsError(
             f"no keys for {server.endpoint}: {' and '.join(KEY_PAIR)} are not set, and "
@@ -66,21 +66,10 @@ def _keys(env: Mapping[str, str]) -> dict[str, Any] | None:
     return found if all(found.values()) else None
 
 
-def _token(
-    server: ServerSettings, env: Mapping[str, str], path_of: Callable[[str], Path]
-) -> TokenSource | None:
+def _token(server: ServerSettings, path_of: Callable[[str], Path]) -> TokenSource | None:
     from spark_core.lakefs.aws_role import TokenOfAwsRole
-    from spark_core.lakefs.tokens import TokenInFile, TokenInVariable, TokenOfCommand
+    from spark_core.lakefs.tokens import TokenInFile, TokenOfCommand
 
-    if server.token_env is not None:
-        value = env.get(server.token_env, "")
-        if not value:
-            raise SettingsError(
-                f"[server] token_env names {server.token_env}, and that environment variable is "
-                "not set",
-                "Set it, or take the setting out.",
-            )
-        return TokenInVariable(server.token_env, value)
     if server.token_file is not None:
         return TokenInFile(str(path_of(server.token_file)))
     if server.token_command:

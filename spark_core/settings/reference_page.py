@@ -30,9 +30,9 @@ A list or a table is given as JSON. The file may hold no secret; keys have varia
 their own ([credentials](security.md#credentials)).
 
 lakegc logs in to the server with the key pair of the environment, if both its variables are set;
-else by the one way that `[server]` names: `credentials_file`, `token_env`, `token_file`,
-`token_command` or `aws_iam`. Two of these at once are refused. [Logging in](logging-in.md) shows
-each, and [networks](networks.md) what a proxy or an authority of your own needs.
+else by the one way that `[server]` names: `credentials_file`, `token_file`, `token_command` or
+`aws_iam`. Two of these at once are refused. [Logging in](logging-in.md) shows each, and
+[networks](networks.md) what a proxy or an authority of your own needs.
 
 What belongs to a repository goes to `[defaults]`, or to `[repositories.NAME]`, which says only what
 differs. Each repository that is to be collected has that table; it may be empty. The name may be a

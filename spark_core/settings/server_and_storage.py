@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from spark_core.settings.sections import Section, plain_url
 
 # The ways to log in that the table may name; one of them at most.
-LOGINS = ("credentials_file", "token_env", "token_file", "token_command", "aws_iam")
+LOGINS = ("credentials_file", "token_file", "token_command", "aws_iam")
 
 
 class ServerSettings(Section):
@@ -19,10 +19,10 @@ class ServerSettings(Section):
         endpoint: URL of the server, with or without `/api/v1`.
         credentials_file: `~/.lakectl.yaml`, or another YAML, JSON, TOML or INI file with one
             `access_key_id` and one `secret_access_key`.
-        token_env: Name of an environment variable with a bearer token.
         token_file: File with a bearer token, read for each call.
-        token_command: Program and arguments that print a bearer token; asked again before it ends
-            (if it is a JWT that says so), and when the server refuses it.
+        token_command: Program and arguments that print a bearer token, such as `["printenv",
+            "NAME"]`; asked again before it ends (if it is a JWT that says so), and when the server
+            refuses it.
         aws_iam: Log in as the AWS identity of this machine, as a rule a role (lakeFS Enterprise and
             Cloud).
         aws_iam_headers: What the identity's question is signed with; left out,
@@ -38,7 +38,6 @@ class ServerSettings(Section):
 
     endpoint: str
     credentials_file: str | None = None
-    token_env: str | None = None
     token_file: str | None = None
     token_command: list[str] = Field(default_factory=list)
     aws_iam: bool = False

@@ -30,7 +30,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.backoff import Backoff
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.lakefs.tokens import TokenInVariable
+from spark_core.lakefs.tokens import TokenOfCommand
 from spark_core.lakefs.transport import Transport
 from spark_core.settings import load_settings
 from spark_core.storage import StoreOptions, open_store
@@ -94,7 +94,7 @@ ALL = LAKEFS | S3 | AZURE | GCS
 
 OPTIONS = (
     ServerOptions("http://127.0.0.1:1", ACCESS_KEY_ID, SECRET_ACCESS_KEY),
-    ServerOptions("http://127.0.0.1:1", token=TokenInVariable("LAKEFS_TOKEN", LAKEFS_TOKEN)),
+    ServerOptions("http://127.0.0.1:1", token=TokenOfCommand(("echo", LAKEFS_TOKEN))),
     StoreOptions(
         s3_access_key_id=AWS_KEY, s3_secret_access_key=AWS_SECRET, s3_session_token=AWS_TOKEN
     ),

@@ -6,7 +6,7 @@ import pytest
 
 from spark_core.errors import SettingsError
 from spark_core.lakefs.aws_role import TokenOfAwsRole
-from spark_core.lakefs.tokens import TokenInFile, TokenInVariable, TokenOfCommand
+from spark_core.lakefs.tokens import TokenInFile, TokenOfCommand
 from spark_core.settings import load_settings
 from spark_core.settings.server_and_storage import LOGINS
 
@@ -16,7 +16,6 @@ ROLE = TokenOfAwsRole((("X-LakeFS-Server-ID", "lakefs.example.com"),))
 # Each way to log in, as a line of the settings.
 LINES = {
     "credentials_file": 'credentials_file = "keys"',
-    "token_env": 'token_env = "MY_TOKEN"',
     "token_file": 'token_file = "token"',
     "token_command": 'token_command = ["vault", "read", "-field=token", "lakefs"]',
     "aws_iam": "aws_iam = true",
@@ -44,9 +43,6 @@ def pair(options):
 
 
 def test_each_way_that_the_table_may_name_is_taken(options, tmp_path):
-    assert options(LINES["token_env"], env={"MY_TOKEN": "hush"}).token == TokenInVariable(
-        "MY_TOKEN", "hush"
-    )
     assert options(LINES["token_file"]).token == TokenInFile(str(tmp_path / "token"))
     assert options(LINES["token_command"]).token == TokenOfCommand(
         ("vault", "read", "-field=token", "lakefs")
@@ -86,14 +82,11 @@ def test_a_way_may_come_from_the_environment(options):
 
 def test_a_token_itself_is_no_setting(options):
     for line in ('token = "hush"', 'bearer_token = "hush"'):
-        with pytest.raises(SettingsError, match=r"is a secret.*token_file or token_env") as refused:
+        with pytest.raises(
+            SettingsError, match=r"is a secret.*token_file or token_command"
+        ) as refused:
             options(line)
         assert "hush" not in str(refused.value)
-
-
-def test_a_variable_that_is_not_set_is_named(options):
-    with pytest.raises(SettingsError, match=r"token_env names MY_TOKEN, and that .* is not set"):
-        options(LINES["token_env"])
 
 
 def test_certificates_of_the_server_start_at_the_settings_file(options, tmp_path):
