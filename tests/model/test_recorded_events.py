@@ -100,6 +100,15 @@ def test_readings_that_overlap_while_people_act_are_left_out_and_counted():
     )
 
 
+def test_what_a_sweep_lists_is_not_the_listing_of_a_mark_that_took_all_from_the_index():
+    mark, listing = _mark(), Event("store.list", "data/slice/")
+    mark.remove(listing)
+    look = [_staged("a"), *_look(), listing]
+    judged = Judged({OBJECT: "old"}, {OBJECT}, {OBJECT: "kept"})
+    (word,) = words_of([_staged(), *mark, *look], judged).words
+    assert " ".join(word).startswith("old = CUTOFF( ) LIST( ) SCAN( ) ")
+
+
 def test_a_look_reads_branches_in_another_order_than_the_mark():
     one, other = (Event("diff_branch", name) for name in "ab")
     events = [_staged(), *_mark(one, other), _staged("a", "b"), *_look(other, one)]

@@ -464,8 +464,9 @@ class _Calls:
 
     def of_mark(self, branches: Sequence[str]) -> list[_Window]:
         """Return the steps of a mark."""
-        begin = self._first(0, "store.list", "data/", default=self._manifest(lakegc_keys.SLICES))
         listed = self._manifest(lakegc_keys.SLICES)
+        # A mark that takes every slice from the index lists none; its sweep does.
+        begin = self._find(0, listed, "store.list", "data/") or listed
         staged = self._manifest(lakegc_keys.UNCOMMITTED)
         concluded = self._first(
             0, "store.put_if_absent", f"{lakegc_keys.ROOT}{lakegc_keys.ADDRESSES}/", "_verdict.json"
