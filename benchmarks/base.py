@@ -24,6 +24,7 @@ from spark_core.errors import VerdictError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark_and_sweep import keep, mark_and_conclude, sweep
 from spark_core.model import RunKey
+from spark_core.records.figures import DeletionFigures
 from spark_core.run import Environment, RunOptions, open_run
 from spark_core.spark.session import default_master, spark_config, start_session
 from spark_core.storage import StoreOptions
@@ -85,13 +86,14 @@ def mark_and_sweep(
         spark=lambda: start_session(spark_config(master=default_master(), extra=spark)),
         clock=_Then(datetime.now(UTC) - at),
     )
-    options = RunOptions(may_sweep=True, optimized=True)
+    # Quarantine, the default on local files, would copy what a synthetic store does not have.
+    options = RunOptions(may_sweep=True, optimized=True, quarantine=False)
     run = open_run(environment, REPOSITORY, RunKey.at(at), options)
     verdict = mark_and_conclude(run, lambda _: None)
     if not verdict.passed:
         raise VerdictError(f"the base did not pass: {verdict.failed}", "Mend the fixture.")
     stored, _ = keep(run, sweep(run, lambda _: None))
-    return stored.manifest.rows
+    return DeletionFigures.of(stored.manifest).deleted_objects or 0
 
 
 if __name__ == "__main__":

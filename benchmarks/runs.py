@@ -499,6 +499,8 @@ def _settings_text(asked: Asked, checkout: Checkout, served: Served, spark: dict
         "dagster": {"home": str(home)},
         f"repositories.{REPOSITORY}": {
             "mode": "sweep",
+            # What is measured is deletion; local files would go into quarantine by default.
+            "quarantine": False,
             **served.settings.get("repository", {}),
             **checkout.settings,
         },
