@@ -103,10 +103,8 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
     """
     repository_id, key = parse_partition_key(context.partition_key)
     settings.repository(repository_id)
-    # It may hold a token, and what is launched has a Spark of its own.
-    no_secret = {"spark": {"remote"}}
     return {
-        "settings": settings.model_dump(mode="json", exclude_unset=True, exclude=no_secret),
+        "settings": told_settings(settings),
         "file": None if settings.file is None else str(settings.file),
         "repository": repository_id,
         "run": str(key),
@@ -117,6 +115,15 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
         "made": made_assets(context),
         "failed": [str(earlier) for earlier in failed_before(context)],
     }
+
+
+def told_settings(settings: Settings) -> dict[str, Any]:
+    """Return what is told of the settings: all that they say, but no Spark Connect server.
+
+    Its address may hold a token, and what is launched has a Spark of its own.
+    """
+    left_out = {"spark": {"master"}} if settings.spark.remote else None
+    return settings.model_dump(mode="json", exclude_unset=True, exclude=left_out)
 
 
 def results_of(

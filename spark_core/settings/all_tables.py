@@ -203,17 +203,17 @@ class Settings(Section):
 
     @property
     def spark_master(self) -> str | None:
-        """The Spark master; None when `spark-submit` has chosen it."""
+        """The Spark master; None when `spark-submit` has chosen it, or Spark is elsewhere."""
         from spark_core.spark.session import default_master
 
-        return self.spark.master or default_master()
+        return None if self.spark_remote else self.spark.master or default_master()
 
     @property
     def spark_remote(self) -> str | None:
         """The address of a Spark Connect server; None when the session has a master."""
         from spark_core.spark.connect import chosen_remote
 
-        return self.spark.remote or (None if self.spark.master else chosen_remote())
+        return self.spark.remote if self.spark.master else chosen_remote()
 
     @property
     def are_executors_chosen(self) -> bool:

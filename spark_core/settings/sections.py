@@ -15,11 +15,12 @@ from pydantic import (
     StringConstraints,
     create_model,
     field_validator,
-    model_validator,
 )
 
 from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
+# How the address of a Spark Connect server begins.
+_CONNECT = "sc://"
 _HOST = re.compile(r"[0-9A-Za-z._-]+")
 RepositoryName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{2,62}$")]
 # A name, or a pattern with `*` for any letters and `?` for one.
@@ -66,36 +67,27 @@ class SparkSettings(Section):
     """The `[spark]` table.
 
     Attributes:
-        master: Spark master; left out, `local[*]`, and under `spark-submit` what that was given.
-        remote: Address of a Spark Connect server (`sc://host:15002`) instead of a master; left out,
-            what the variable `SPARK_REMOTE` says. An address with a token belongs into the
-            environment (`LAKEGC__SPARK__REMOTE`).
+        master: Spark master, or the address of a Spark Connect server (`sc://host:15002`); left
+            out, the server that the variable `SPARK_REMOTE` names, else `local[*]`, and under
+            `spark-submit` what that was given. An address with a token belongs into the environment
+            (`LAKEGC__SPARK__MASTER`).
         ship_package: Send lakegc's own code to the executors; else they must have this very version
             installed.
         always: Let Spark do all the work, however little there is; else lakegc's own process does
-            what is done before Spark would have started. Where `master` names other machines, or
-            with `remote`, Spark does it all anyway.
+            what is done before Spark would have started. Where `master` names other machines, Spark
+            does it all anyway.
         config: Spark properties; they win over lakegc's own.
     """
 
     master: str | None = None
-    remote: str | None = None
     ship_package: bool = True
     always: bool = False
     config: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("remote")
-    @classmethod
-    def _is_an_address(cls, remote: str | None) -> str | None:
-        if remote is not None and not remote.startswith("sc://"):
-            raise ValueError("the address of a Spark Connect server, like sc://host:15002")
-        return remote
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> SparkSettings:
-        if self.remote is not None and self.master is not None:
-            raise ValueError("either master or remote: a Spark Connect server has its own master")
-        return self
+    @property
+    def remote(self) -> str | None:
+        """The address of a Spark Connect server, if `master` is one; it may hold a token."""
+        return self.master if self.master and self.master.startswith(_CONNECT) else None
 
 
 class DagsterSettings(Section):

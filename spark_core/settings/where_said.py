@@ -106,7 +106,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str):
         # The address of a Spark Connect server may carry a token.
         plain, more, secret = value.partition(";")
-        return json.dumps(f"{plain}; {_HIDDEN}" if name == "remote" and more + secret else value)
+        return json.dumps(f"{plain}; {_HIDDEN}" if name == "master" and more + secret else value)
     if isinstance(value, list):
         return f"[{', '.join(_word(each) for each in value)}]"
     if isinstance(value, dict):

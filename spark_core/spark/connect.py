@@ -17,7 +17,6 @@ from spark_core.extras import installation
 
 # Where people name the master of other sessions; the address may hold a token.
 NAME = "Spark Connect"
-SCHEME = "sc://"
 
 # Spark takes the address from there if a session names none, and so nothing that shows a session's
 # properties shows a token.
@@ -80,7 +79,7 @@ def require_connect(address: str) -> None:
         import pyspark.sql.connect.session  # noqa: F401 - whether it can be imported
     except ImportError as missing:
         raise SettingsError(
-            f"[spark] remote needs the libraries of Spark Connect ({missing})",
+            f"a Spark Connect server as [spark] master needs more libraries ({missing})",
             f"Install them: {installation('connect')}.",
         ) from missing
     found = _HOST_AND_PORT.match(address)
@@ -92,7 +91,7 @@ def require_connect(address: str) -> None:
     except OSError as failure:
         raise SettingsError(
             f"no Spark Connect server takes connections at {host}:{port} ({failure})",
-            "Look at [spark] remote in the settings, and whether the server runs.",
+            "Look at [spark] master in the settings, and whether the server runs.",
         ) from failure
 
 

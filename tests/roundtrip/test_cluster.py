@@ -166,7 +166,7 @@ def _spark(directory, cluster):
     if is_wanted():
         log, env = directory / "spark.log", cluster.environment(NUMBA_DISABLE_JIT=NO_JIT)
         with connect_server(log, master=MASTER, conf=conf, env=env) as address:
-            yield f'[spark]\nremote = "{address}"\n'
+            yield f'[spark]\nmaster = "{address}"\n'
         return
     properties = "\n".join(f'"{name}" = "{value}"' for name, value in conf.items())
     yield f'[spark]\nmaster = "{MASTER}"\n[spark.config]\n{properties}\n'

@@ -92,7 +92,7 @@ def test_config_says_the_line_or_variable_of_each_setting_and_shows_no_secret(ho
     )
     env = {
         "LAKEGC__DEFAULTS__MODE": "sweep",
-        "LAKEGC__SPARK__REMOTE": "sc://host:15002/;token=not-shown",
+        "LAKEGC__SPARK__MASTER": "sc://host:15002/;token=not-shown",
         "LAKEGC_SECRET_ACCESS_KEY": "not-shown",
     }
     shown = lakegc("config", "show", env=env)
@@ -101,7 +101,7 @@ def test_config_says_the_line_or_variable_of_each_setting_and_shows_no_secret(ho
         'endpoint = "https://lakefs.example.com"   # lakegc.toml, line 2',
         'token_command = ["vault"] (hidden)   # lakegc.toml, line 3',
         'mode = "sweep"   # LAKEGC__DEFAULTS__MODE',
-        'remote = "sc://host:15002/; (hidden)"   # LAKEGC__SPARK__REMOTE',
+        'master = "sc://host:15002/; (hidden)"   # LAKEGC__SPARK__MASTER',
         "min_age_hours = 48.0   # lakegc.toml, line 5",
         "other = as [defaults]   # lakegc.toml, line 6",
         "LAKEGC_SECRET_ACCESS_KEY: set (hidden)   # the key pair",

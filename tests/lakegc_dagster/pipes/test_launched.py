@@ -16,7 +16,7 @@ from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.pipes import launched
 from lakegc_dagster.pipes.entry import told_of
-from lakegc_dagster.pipes.launched import STEP
+from lakegc_dagster.pipes.launched import STEP, told_settings
 from lakegc_dagster.pipes.launchers import ENTRY, command_of, in_a_process
 from lakegc_dagster.stored_runs import open_stored
 from spark_core.closed_runs import ALREADY_MARKED, AT_REST
@@ -135,6 +135,17 @@ def test_a_run_elsewhere_of_a_mark_that_is_there_shows_it_and_begins_no_sweep(pl
     assert said["house_keeping"] == AT_REST
     assert all(answers(theirs).values())
     assert place.objects() == place.alive | place.garbage
+
+
+def test_what_is_launched_is_told_the_master_and_no_connect_server_with_its_token():
+    def told(master):
+        server = {"endpoint": "http://127.0.0.1:9"}
+        return told_settings(Settings.model_validate({"server": server, "spark": master}))
+
+    assert told({"master": "yarn"})["spark"] == {"master": "yarn"}
+    assert told({"master": "sc://host:443/;token=S3CRET", "always": True})["spark"] == {
+        "always": True
+    }
 
 
 @pytest.mark.deep

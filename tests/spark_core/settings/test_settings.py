@@ -53,22 +53,11 @@ def test_a_connect_server_takes_the_place_of_a_master(write, monkeypatch):
     by_master = load_settings(write(f'{SERVER}[spark]\nmaster = "yarn"'), env={})
     assert by_master.spark_remote is None
     token = "sc://host:443/;token=S3CRET"
-    named = load_settings(write(SERVER), env={"LAKEGC__SPARK__REMOTE": token})
+    named = load_settings(write(SERVER), env={"LAKEGC__SPARK__MASTER": token})
     assert named.spark_remote == token
+    assert named.spark_master is None
     assert "spark.master" not in named.spark_config()
     assert os.environ["SPARK_REMOTE"] == "sc://of-the-environment", "no session has started"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ('remote = "sc://host"\nmaster = "yarn"', "either master or remote"),
-        ('remote = "host:15002"', "like sc://host:15002"),
-    ],
-)
-def test_a_connect_server_is_named_alone_and_by_its_address(write, words, said):
-    with pytest.raises(SettingsError, match=said):
-        load_settings(write(f"{SERVER}[spark]\n{words}"), env={})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +67,7 @@ def test_a_connect_server_is_named_alone_and_by_its_address(write, words, said):
         ('[spark]\nmaster = "local[8]"', "never"),
         ('[spark]\nmaster = "local-cluster[2,1,1024]"', "auto"),
         ('[spark]\nmaster = "k8s://https://head:6443"', "auto"),
-        ('[spark]\nremote = "sc://head"', "auto"),
+        ('[spark]\nmaster = "sc://head"', "auto"),
         ('[spark]\nmaster = "yarn"\n[storage]\nexecutor_credentials = "never"', "never"),
         ('[spark]\nmaster = "yarn"\n[storage]\nexecutor_credentials = "always"', "always"),
     ],
@@ -394,7 +383,7 @@ def test_every_repository_may_be_swept_and_only_throwaway_ones_with_an_unsafe_ag
         ({"master": "yarn"}, True),
         ({"master": "spark://host:7077", "always": False}, True),
         ({"master": "local-cluster[2,1,1024]"}, True),
-        ({"remote": "sc://host"}, True),
+        ({"master": "sc://host"}, True),
     ],
 )
 def test_executors_do_all_work_where_always_says_so_or_the_master_is_elsewhere(spark, chosen):
