@@ -30,8 +30,8 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
 
     Without names: every repository of the settings. `lakegc run`, `mark` and `sweep`
     themselves tell of a run that failed or was refused, and Dagster's sensors tell of all four.
-    This command is for a timer beside `lakegc run`, where no Dagster daemon runs. With `digest` in
-    [notify] it sends one message about all of them and the last 24 hours.
+    This command is for a timer beside `lakegc run`, where no Dagster daemon runs. With `digest` as
+    `events` it sends one message about all of them and the last 24 hours.
 
     \b
     Examples:

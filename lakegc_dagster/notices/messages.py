@@ -13,10 +13,10 @@ from spark_core.checks import CONFIRMABLE
 from spark_core.errors import LakegcError, RefusedError
 from spark_core.plain_text import bytes_text, visible
 from spark_core.report.status import RepositoryStatus
-from spark_core.settings.metrics_and_notify import Event
+from spark_core.settings.metrics_and_notify import Event, Notice
 
 # What the settings choose from, and what is sent on request.
-Kind: TypeAlias = Event | Literal["digest", "test"]
+Kind: TypeAlias = Notice | Literal["test"]
 
 _TITLES: Mapping[Kind, str] = {
     "failed": "failed",

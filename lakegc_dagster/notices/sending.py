@@ -39,7 +39,8 @@ def tell(settings: Settings, message: Message) -> list[str]:
         LakegcError: If it could not be sent somewhere; everywhere else it was.
     """
     notify = settings.notify
-    is_wanted = notify.digest if message.event == "digest" else message.event in notify.events
+    # What comes beside a digest is of a run that no digest is made of.
+    is_wanted = notify.digest or message.event in notify.events
     return send(settings, message) if is_wanted else []
 
 

@@ -16,6 +16,8 @@ from spark_core.settings.sections import Section, plain_url
 from spark_core.settings.url_with_user import split_url
 
 Event = Literal["failed", "refused", "overdue", "waiting"]
+# What people may want to be told of.
+Notice = Literal["failed", "refused", "overdue", "waiting", "digest"]
 # What a webhook's template may name.
 TEMPLATE_NAMES = (
     "event", "repository", "run", "title", "text", "next_step", "link", "words", "secret",
@@ -162,10 +164,9 @@ class NotifySettings(Section):
     Attributes:
         events: What people are told of: `failed` a run that an error ended, `refused` a run that a
             check or a doubt ended, `overdue` a repository whose last good mark is too long ago,
-            `waiting` objects that wait for a confirmation.
-        digest: Tell people once a night instead, of everything: what it freed, and what waits. A
-            command over several repositories does so at its end, and Dagster's sensor at
-            8:00 in the time zone of `[schedule]`.
+            `waiting` objects that wait for a confirmation. Or `digest` alone: once a night of
+            everything, what it freed and what waits. A command over several repositories does so at
+            its end, and Dagster's sensor at 8:00 in the time zone of `[schedule]`.
         slack_webhook_env: Name of the environment variable with the URL of a Slack webhook.
         webhook_env: Name of the environment variable with a URL that gets each message as JSON by
             POST.
@@ -183,10 +184,9 @@ class NotifySettings(Section):
             else to the repository on the server.
     """
 
-    events: list[Event] = Field(
-        default_factory=lambda: list[Event](["failed", "refused", "overdue", "waiting"])
+    events: list[Notice] = Field(
+        default_factory=lambda: list[Notice](["failed", "refused", "overdue", "waiting"])
     )
-    digest: bool = False
     slack_webhook_env: str | None = None
     webhook_env: str | None = None
     webhook_template: str | None = None
@@ -219,6 +219,18 @@ class NotifySettings(Section):
         if parts.path.strip("/") or parts.port == 0:
             raise ValueError("a URL like smtp://USER@HOST:PORT")
         return smtp
+
+    @property
+    def digest(self) -> bool:
+        """Whether people are told once a night of everything."""
+        return "digest" in self.events
+
+    @field_validator("events")
+    @classmethod
+    def _digest_is_alone(cls, events: list[Notice]) -> list[Notice]:
+        if "digest" in events and len(events) > 1:
+            raise ValueError('"digest" alone, which tells of everything, or any of the others')
+        return events
 
     @field_validator("webhook_template")
     @classmethod

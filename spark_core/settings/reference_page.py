@@ -133,7 +133,7 @@ def _default(info: FieldInfo) -> str:
     if default is None or default in ([], {}):
         return "none"
     if isinstance(default, list):
-        return "all of them"
+        return ", ".join(f"`{word}`" for word in default)
     if isinstance(default, bool):
         return str(default).lower()
     return f"`{default}`" if isinstance(default, str) else f"{default:g}"

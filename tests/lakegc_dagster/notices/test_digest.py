@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.notices.digest import digest_of
+from lakegc_dagster.notices.messages import Message
+from lakegc_dagster.notices.sending import tell
 from lakegc_dagster.notices.sensors import digest_is_due
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.stored_runs.overview import Past
@@ -86,7 +88,7 @@ def test_the_sensor_is_the_only_one_and_sends_what_came_since(monkeypatch):
         lambda _settings, newest: [Past("lake", IN_ORDER.runs, IN_ORDER.status)],
     )
     with http_listener() as web, dg.DagsterInstance.ephemeral() as instance:
-        made = settings({"HOOK": web.url}, webhook_env="HOOK", digest=True)
+        made = settings({"HOOK": web.url}, webhook_env="HOOK", events=["digest"])
         told = {name: each for name, each in sensors(made).items() if name.startswith("tell_")}
         assert set(told) == {"tell_of_the_night"}
         (sensor,) = told.values()
@@ -102,13 +104,22 @@ def test_the_sensor_is_the_only_one_and_sends_what_came_since(monkeypatch):
         assert [body["event"] for _, body in web.got] == ["digest"]
 
 
+def test_beside_a_digest_a_run_of_its_own_that_failed_is_told_at_once():
+    with http_listener() as web:
+        made = settings({"HOOK": web.url}, webhook_env="HOOK", events=["digest"])
+        assert tell(made, Message("failed", "repo", "", "words")) == ["the webhook"]
+        narrow = settings({"HOOK": web.url}, webhook_env="HOOK", events=["failed"])
+        assert tell(narrow, Message("digest", "", "", "words", subject="a night")) == []
+        assert [body["event"] for _, body in web.got] == ["failed"]
+
+
 SETTINGS = """\
 [server]
 endpoint = "{endpoint}"
 [storage]
 local_path = "{blockstore}"
 [notify]
-digest = true
+events = ["digest"]
 webhook_env = "HOOK"
 [defaults]
 repository_cache_seconds = 0

@@ -440,7 +440,9 @@ def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
         ('webhook_template = \'{"text": "$text"}\'', "JSON in which $event, $repository"),
         ('webhook_template = \'{"text": $words, "to": $whom}\'', "JSON in which $event, "),
         ('sns_topic = "lakegc"', "sns_topic"),
-        ('events = ["everything"]', "'failed', 'refused', 'overdue' or 'waiting'"),
+        ('events = ["everything"]', "'failed', 'refused', 'overdue', 'waiting' or 'digest'"),
+        ('events = ["failed", "digest"]', '"digest" alone'),
+        ("digest = true", "digest is not a setting"),
         (
             'smtp = "smtp+plain://me@host"\nsmtp_password_env = "P"',
             "smtp:// or smtps:// for a mail server that gets a password",
