@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,23 @@ class Price:
     per_gb_month: float
     currency: str = ""
     by_class: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str, by_class: Mapping[str, float] | None = None) -> Price:
+        """Read a number with the word of its currency, which may be left out.
+
+        Raises:
+            ValueError: If it does not begin with a number of at least 0.
+
+        Examples:
+            >>> Price.parse("0.023 EUR"), Price.parse("0").currency
+            (Price(per_gb_month=0.023, currency='EUR', by_class={}), '')
+        """
+        number, _, currency = text.strip().partition(" ")
+        price = float(number)
+        if not 0 <= price < math.inf:
+            raise ValueError("a price of at least 0")
+        return cls(price, currency.strip(), by_class or {})
 
     def over(self, classes: Mapping[str, int], size_bytes: int) -> Price:
         """Return the price of a GB of some bytes, on the average.

@@ -132,11 +132,12 @@ def _show_price(shown: Console, found: Report, price: Price | None) -> None:
         return
     going = money_text(found.expired.size_bytes, found.price_of_expired(price))
     all_of_it = money_text(found.listed.size_bytes, found.price_of_listed(price))
+    words = filter(None, (f"{price.per_gb_month:g}", price.currency))
     by_class = "".join(f", {name} = {each:g}" for name, each in sorted(price.by_class.items()))
     _show_line(
         shown,
         f"\nmoney    what may go costs {going}; all objects together cost {all_of_it} "
-        f"(price_per_gb_month = {price.per_gb_month:g}{by_class})",
+        f"(price_per_gb_month = {' '.join(words)}{by_class})",
     )
 
 

@@ -93,12 +93,11 @@ class RunOptions:
             honour create-if-absent.
         lease_ttl: How long the lease of a sweep is good for without a sign of life of its holder;
             it is renewed three times in that time.
-        price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs`,
-            `status` and `what-if` then also show costs. A repository in another store has a price
-            of its own.
+        price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month, with the word behind
+            each amount, such as `0.023 EUR`; `report`, `runs`, `status` and `what-if` then also
+            show costs. A repository in another store has a price of its own.
         price_by_class: The same of storage classes with another price, by the store's names, such
             as `{STANDARD_IA = 0.0125}`.
-        currency: The word behind each amount, such as `EUR`.
         optimized: Keep an index of what never changes, and take from it what it has; the first
             mark, and each `full_every`-th, reads everything.
         full_every: One of so many marks reads everything, and compares itself with the others.
@@ -185,9 +184,8 @@ class RunOptions:
         bool, Option(lifts=("a store that does not keep the condition of a put",))
     ] = False
     lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
-    price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
+    price_per_gb_month: str | None = None
     price_by_class: dict[str, float] | None = None
-    currency: str | None = None
     optimized: bool = True
     full_every: Annotated[int, Option(ge=1, le=1000)] = 7
     keep_runs: Annotated[int, Option(ge=1, le=100_000)] = 14
@@ -197,11 +195,7 @@ class RunOptions:
         """What bytes cost; None if the settings do not say."""
         if self.price_per_gb_month is None:
             return None
-        return Price(
-            self.price_per_gb_month,
-            self.currency or "",
-            self.price_by_class or {},
-        )
+        return Price.parse(self.price_per_gb_month, self.price_by_class)
 
     @property
     def deciding(self) -> dict[str, Any]:

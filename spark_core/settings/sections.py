@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
 )
 
+from spark_core.prices import Price
 from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
 # How the address of a Spark Connect server begins.
@@ -186,6 +187,16 @@ def _run_fields() -> dict[str, Any]:
 # `run_options`.
 class RepositorySettings(create_model("_Run", __base__=Section, **_run_fields())):  # type: ignore[misc]
     """The `[defaults]` table and each `[repositories.NAME]`: options of a run, see `RunOptions`."""
+
+    @field_validator("price_per_gb_month", mode="before", check_fields=False)
+    @classmethod
+    def _is_a_price(cls, price: Any) -> Any:
+        try:
+            if price is not None:
+                Price.parse(price)
+        except (ValueError, AttributeError):
+            raise ValueError('a price of at least 0 in quotes, like "0.023 EUR"') from None
+        return price
 
     @field_validator("price_by_class", check_fields=False)
     @classmethod

@@ -27,8 +27,7 @@ local_path = "{blockstore}"
 home = "home"
 [defaults]
 repository_cache_seconds = 0
-price_per_gb_month = 1000
-currency = "EUR"
+price_per_gb_month = "1000 EUR"
 [repositories."team-*"]
 mode = "sweep"
 share_from_objects = 1
@@ -184,7 +183,7 @@ def test_report_says_what_may_go_costs(place):
     answer = place.lakegc("report", "team-b")
     assert re.search(
         r"^money    what may go costs .* EUR a month; all objects together cost .* EUR a month "
-        r"\(price_per_gb_month = 1000\)",
+        r"\(price_per_gb_month = 1000 EUR\)",
         answer.stdout,
         re.MULTILINE,
     )

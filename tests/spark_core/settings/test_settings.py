@@ -193,9 +193,8 @@ def test_every_option_of_a_run_can_be_set(write):
         "write_reference_mark": True,
         "exclusive": True,
         "lease_ttl_seconds": 30,
-        "price_per_gb_month": 0.5,
+        "price_per_gb_month": "0.5 EUR",
         "price_by_class": {"STANDARD_IA": 0.125},
-        "currency": "EUR",
         "optimized": False,
         "full_every": 2,
         "keep_runs": 1,
@@ -223,6 +222,14 @@ def _as_toml(value):
 def test_a_class_has_no_price_below_0(write):
     with pytest.raises(SettingsError, match="prices of at least 0"):
         load_settings(write(f"{SERVER}[defaults]\nprice_by_class = {{COLD = -1}}"), env={})
+
+
+@pytest.mark.parametrize("price", ['"free"', '"EUR 1"', '"-1"', '"nan"', '"inf EUR"', '""', "1.5"])
+def test_a_price_is_a_number_of_at_least_0_with_its_currency(write, price):
+    with pytest.raises(
+        SettingsError, match=r'wanted a price of at least 0 in quotes, like "0\.023'
+    ):
+        load_settings(write(f"{SERVER}[defaults]\nprice_per_gb_month = {price}"), env={})
 
 
 def test_every_value_can_be_overridden_by_the_environment(write):
