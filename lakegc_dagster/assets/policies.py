@@ -27,8 +27,9 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
     """The objects that the repository's retention policy names, by rule, branch and path.
 
     Where the settings say `policies = "sweep"`, `expired_addresses` has those that do not wait;
-    `policies = "mark"` only shows them, and `policies = "off"` does not look at the policy. What
-    waits is shown as a warning of the run and in the metadata.
+    `policies = "only"` lets nothing else go, `policies = "mark"` only shows them, and `policies =
+    "off"` does not look at the policy. What waits is shown as a warning of the run and in the
+    metadata.
     """
     with runs.opened(context.partition_key, _NAME) as run:
         facts, repeated = engine.closed_runs.policy_facts(run)

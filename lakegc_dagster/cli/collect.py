@@ -1,4 +1,4 @@
-"""The commands that collect: `mark`, `run`, `expire` and `sweep`."""
+"""The commands that collect: `mark`, `run` and `sweep`."""
 
 from __future__ import annotations
 
@@ -65,11 +65,19 @@ _reference_mark = click.option(
     help="Verify this mark of lakeFS's own job: mark again; only what both name may go.",
 )
 
+_policies = click.option(
+    "--policies",
+    type=click.Choice(["only"]),
+    help="Let go only what a retention policy names, where the settings say `sweep` of it; what "
+    "nothing reaches stays for another run.",
+)
+
 
 @click.command()
 @_repositories
 @_key
 @_full
+@_policies
 @take_over_option
 @_yes
 @_json
@@ -78,6 +86,7 @@ def run(
     config: Path | None,
     repositories: Sequence[str],
     key: RunKey | None,
+    policies: str | None,
     take_over: RunKey | None,
     *,
     full: bool,
@@ -97,54 +106,23 @@ def run(
       lakegc run my-repo other-repo
       lakegc run my-repo --run 2026-11-20T02-00-00Z
       lakegc run my-repo --full
+      lakegc run my-repo --policies only
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
 
     def job(settings: Settings, repository_id: str) -> JobName:
+        _require_policies(settings, repository_id, policies)
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
     return launch_each(
-        config, repositories, key, job, take_over=take_over, full=full, as_json=as_json, yes=yes
-    )
-
-
-@click.command()
-@_repositories
-@_key
-@_yes
-@_json
-@_launching
-def expire(
-    config: Path | None,
-    repositories: Sequence[str],
-    key: RunKey | None,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    """Mark what retention policies name, and sweep only that if the mode is `sweep`.
-
-    What nothing reaches stays for `lakegc run`. The settings of each repository must say `policies
-    = "mark"` or `policies = "sweep"`. A sweep takes nothing before somebody has confirmed the
-    document (`policy_is_confirmed`).
-
-    \b
-    Examples:
-      lakegc expire my-repo
-      lakegc expire my-repo --run 2026-11-20T02-00-00Z
-    """  # noqa: D301 - as above
-
-    def job(settings: Settings, repository_id: str) -> JobName:
-        own = settings.repository(repository_id)
-        if own.policies == "off":
-            raise SettingsError(
-                f'the settings of {repository_id} say `policies = "off"`',
-                'Set `policies = "mark"` to see what its retention policy names.',
-            )
-        sweeps = own.mode == "sweep" and own.policies == "sweep"
-        return "mark_and_sweep" if sweeps else "mark"
-
-    return launch_each(
-        config, repositories, key, job, changed={"collects": "policies"}, as_json=as_json, yes=yes
+        config,
+        repositories,
+        key,
+        job,
+        changed=_changed(policies),
+        take_over=take_over,
+        full=full,
+        as_json=as_json,
+        yes=yes,
     )
 
 
@@ -152,6 +130,7 @@ def expire(
 @_repositories
 @_key
 @_full
+@_policies
 @_reference_mark
 @_json
 @_launching
@@ -159,6 +138,7 @@ def mark(
     config: Path | None,
     repositories: Sequence[str],
     key: RunKey | None,
+    policies: str | None,
     reference_mark: str | None,
     *,
     full: bool,
@@ -177,15 +157,27 @@ def mark(
       lakegc mark my-repo
       lakegc mark --config /etc/lakegc.toml
       lakegc mark my-repo --full
+      lakegc mark my-repo --policies only
       lakegc mark my-repo --reference-mark ft6s0e1ksdufuaulm34g
     """  # noqa: D301 - as above
     if reference_mark is not None and len(repositories) != 1:
         raise SettingsError("--reference-mark is the mark of one repository", "Name that one.")
+    if reference_mark is not None and policies is not None:
+        raise SettingsError(
+            "a run within a mark of lakeFS's own job takes nothing by a retention policy",
+            "Give --reference-mark or --policies, not both.",
+        )
+
+    def job(settings: Settings, repository_id: str) -> JobName:
+        _require_policies(settings, repository_id, policies)
+        return "mark"
+
     return launch_each(
         config,
         repositories,
         key,
-        lambda _settings, _repository_id: "mark",
+        job,
+        changed=_changed(policies),
         reference_mark=reference_mark,
         full=full,
         as_json=as_json,
@@ -257,3 +249,25 @@ def sweep(
         as_json=as_json,
         yes=yes,
     )
+
+
+def _require_policies(settings: Settings, repository_id: str, policies: str | None) -> None:
+    """Refuse `--policies` where the settings let a retention policy take nothing.
+
+    A command line is typed by one person once; whether a policy may take anything is settled for
+    a repository.
+    """
+    said = settings.repository(repository_id).policies
+    if policies is None or said in ("sweep", "only"):
+        return
+    step = (
+        'Set `policies = "mark"` to see what its retention policy names.'
+        if said == "off"
+        else f"`lakegc mark {repository_id}` shows what its retention policy names; set `policies "
+        '= "sweep"` to let that go.'
+    )
+    raise SettingsError(f'the settings of {repository_id} say `policies = "{said}"`', step)
+
+
+def _changed(policies: str | None) -> dict[str, object]:
+    return {} if policies is None else {"policies": policies}

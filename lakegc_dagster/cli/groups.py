@@ -12,7 +12,7 @@ _ALL = 10_000
 
 TASKS: Mapping[str, Sequence[str]] = {
     "Begin": ("demo", "init", "config", "doctor", "warm-up"),
-    "Collect": ("mark", "run", "sweep", "confirm", "expire"),
+    "Collect": ("mark", "run", "sweep", "confirm"),
     "Look": ("status", "runs", "report", "explain", "what-if", "ui"),
     "Keep and bring back": ("hold", "restore"),
     "Rules and policies": ("rules", "retention", "erase"),

@@ -1,4 +1,4 @@
-"""Runs of repositories, as `run`, `expire`, `mark` and `sweep` start them.
+"""Runs of repositories, as `run`, `mark` and `sweep` start them.
 
 One repository is shown step by step. Several are worked on side by side, and each is one line.
 """

@@ -11,7 +11,7 @@ import gc
 import click
 
 from lakegc_dagster.cli.certificate import certificate, verify
-from lakegc_dagster.cli.collect import expire, mark, run, sweep
+from lakegc_dagster.cli.collect import mark, run, sweep
 from lakegc_dagster.cli.config import config
 from lakegc_dagster.cli.confirm import confirm
 from lakegc_dagster.cli.demo import demo, warm_up
@@ -63,7 +63,7 @@ def main() -> None:
 # As `groups.TASKS` has them.
 for command in (
     *(demo, init, config, doctor, warm_up),
-    *(mark, run, sweep, confirm, expire),
+    *(mark, run, sweep, confirm),
     *(status, runs, report, explain, what_if, ui),
     *(hold, restore),
     *(rules, retention, erase),

@@ -1,4 +1,4 @@
-"""What `run`, `expire`, `mark` and `sweep` print with `--json`.
+"""What `run`, `mark` and `sweep` print with `--json`.
 
 `python -m lakegc_dagster.cli.night_document` writes its JSON Schema to docs/.
 """

@@ -118,9 +118,9 @@ def status(
     The line has the last good mark, the last sweep, what was reclaimed in 30 days and in all, what
     waits for a sweep or for a confirmation, and whether a mark is overdue: longer ago than one and
     a half times the longest pause of `[schedule]`. Mark and sweep are those of runs that let go
-    what nothing reaches; runs of another kind, such as those of `lakegc expire`, have lines of
-    their own below the table. What was restored is not counted as reclaimed. Other lines say more,
-    and how to go on.
+    what nothing reaches; runs of another kind, such as those that take only what a retention policy
+    names, have lines of their own below the table. What was restored is not counted as reclaimed.
+    Other lines say more, and how to go on.
 
     The exit code is 1 if a repository could not be read or is overdue.
 

@@ -90,7 +90,7 @@ def policy_is_confirmed(run: Run, facts: Mapping[str, Any]) -> CheckResult:
     return CheckResult(
         CHECK,
         _TABLE,
-        run.options.policies != "sweep" or not waits,
+        not run.options.policies_let_go or not waits,
         summary,
         {"policy_digest": facts.get("policy_digest", ""), "waits": waits or ""},
         limit="the digest of the document was confirmed",

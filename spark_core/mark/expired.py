@@ -165,7 +165,7 @@ class _Deciding:
             self.by_path.source(run),
             due=due,
             named=None if self.named is None else named_objects(self.named),
-            collects_unreachable=run.options.collects != "policies",
+            collects_unreachable=run.options.collects_unreachable,
         )
 
 
@@ -200,7 +200,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     }
     figures = ExpiredFigures(
         **_figures_of_fates(decided),
-        policy_only=None if run.options.collects != "policies" else True,
+        policy_only=None if run.options.collects_unreachable else True,
         holds=read.held.figures,
         reasons_complete=words.otherwise != WhyMayGo.UNREACHABLE,
         twins=found.figures,

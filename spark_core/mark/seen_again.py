@@ -113,7 +113,7 @@ def seen_again(run: Run, decided: Decided, targets: FateTargets) -> SeenAgain:
         changed,
         run.key.instant,
         run.limits,
-        is_left=run.options.collects == "policies",
+        is_left=not run.options.collects_unreachable,
     )
     return SeenAgain(_without(run, decided, orders), changed, figures)
 

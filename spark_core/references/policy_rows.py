@@ -136,7 +136,7 @@ def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
         ChainError: If the policy was compared with another attempt of the tables.
         CorruptTableError: If the manifest is not as it was written.
     """
-    if run.options.policies != "sweep" or run.reference_mark is not None:
+    if not run.options.policies_let_go or run.reference_mark is not None:
         return None
     if not run.store.exists(tables.manifest_key(tables.POLICY_EXPIRATIONS, run.key)):
         return None

@@ -59,9 +59,8 @@ class RunOptions:
         inherited: What becomes of objects that are older than the repository.
         policies: What the repository's retention policy does: `mark` shows in each mark what it
             names; `sweep` also lets that go, once its document was confirmed, and `lakegc retention
-            remove` removes what its `remove` rules name; `off` does not look at it.
-        collects: `all` lets go what nothing reaches, and what the policy names; `policies` only the
-            latter, as `lakegc expire` does.
+            remove` removes what its `remove` rules name; `only` does the same, and leaves what
+            nothing reaches to another run; `off` does not look at it.
         max_policy_share: What a rule of the policy names waits when it is more than this share of
             the objects or bytes, from `share_from_objects` on.
         explain: What a report says of an object that only expired commits had: `full` its path, its
@@ -143,8 +142,7 @@ class RunOptions:
     branches_at_once: Annotated[int, Option(ge=1, le=256)] = 16
     strangers: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
     inherited: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
-    policies: Literal["off", "mark", "sweep"] = "off"
-    collects: Literal["all", "policies"] = "all"
+    policies: Literal["off", "mark", "sweep", "only"] = "off"
     max_policy_share: Annotated[float, Option(ge=0, le=1)] = 0.25
     explain: Literal["full", "short", "off"] = "full"
     max_expired_share: Annotated[
@@ -196,6 +194,16 @@ class RunOptions:
         if self.price_per_gb_month is None:
             return None
         return Price.parse(self.price_per_gb_month, self.price_by_class)
+
+    @property
+    def policies_let_go(self) -> bool:
+        """Whether a confirmed policy lets go what it names."""
+        return self.policies in ("sweep", "only")
+
+    @property
+    def collects_unreachable(self) -> bool:
+        """Whether what nothing reaches may go; else it is left to another run."""
+        return self.policies != "only"
 
     @property
     def deciding(self) -> dict[str, Any]:

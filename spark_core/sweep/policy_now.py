@@ -189,7 +189,7 @@ def _that_may_take(run: Run, digest: str | None) -> tuple[Policy | None, str]:
         run: The run.
         digest: Digest of the only document that may; None where any confirmed one may.
     """
-    if run.options.policies != "sweep":
+    if not run.options.policies_let_go:
         return None, 'the settings do not say `policies = "sweep"`'
     try:
         version = versions.newest(run)

@@ -251,7 +251,7 @@ def test_every_kind_of_run_has_one_fate_for_each_object_wherever_it_is_shown(sto
     ]
 
     with_policy(story, 9.2)
-    expire = story.marked(9.2, collects="policies", policies="sweep")
+    expire = story.marked(9.2, policies="only")
     assert sweep_only(expire) == {story.logs: "deleted"}
     (words,) = report.load(expire).cautions
     assert words.startswith("only what the retention policy names was considered")
@@ -292,7 +292,7 @@ def test_every_kind_of_run_has_one_fate_for_each_object_wherever_it_is_shown(sto
 
 def test_after_a_run_by_a_policy_alone_nothing_was_collected_and_nothing_is_in_order(story):
     with_policy(story, 9)
-    expire = story.marked(9, collects="policies", policies="sweep")
+    expire = story.marked(9, policies="only")
     sweep_only(expire)
     status = story.past(expire).status
     assert (status.last_mark, status.last_sweep) == (None, None)

@@ -58,14 +58,12 @@ class PolicyOptions(Options):
     """Options of a run that looks at policies.
 
     Attributes:
-        policies: `off`, `mark` or `sweep`.
-        collects: `all`, or what the policy names alone.
+        policies: `off`, `mark`, `sweep` or `only`.
         quarantine: What goes is moved there first.
         is_share_limited: A rule that names more than a third of all objects waits.
     """
 
     policies: str = "sweep"
-    collects: str = "all"
     quarantine: bool = False
     is_share_limited: bool = False
 
@@ -85,7 +83,6 @@ class PolicyOptions(Options):
             **super().of_run,
             **limits,
             "policies": self.policies,
-            "collects": self.collects,
             "quarantine": self.quarantine,
             "quarantine_days": QUARANTINE_DAYS,
         }
@@ -102,8 +99,7 @@ POLICY_OPTIONS = st.builds(
     tags_protect=st.sampled_from([True, True, False]),
     twin_calls=st.sampled_from([ENOUGH, ENOUGH, ENOUGH, 0]),
     ask_all=st.sampled_from([False, False, True]),
-    policies=st.sampled_from(["sweep", "sweep", "sweep", "sweep", "mark", "off"]),
-    collects=st.sampled_from(["all", "all", "policies"]),
+    policies=st.sampled_from(["sweep", "sweep", "sweep", "sweep", "only", "only", "mark", "off"]),
     quarantine=st.booleans(),
     is_share_limited=st.sampled_from([False, False, False, True]),
 )
@@ -577,7 +573,7 @@ class PolicyMachine(HistoryMachine):
 
     def _goes(self, options: PolicyOptions) -> bool:
         return (
-            options.policies == "sweep"
+            options.policies in ("sweep", "only")
             and self.policy is not None
             and self.policy.digest in self.confirmed
         )
@@ -589,7 +585,7 @@ class PolicyMachine(HistoryMachine):
         by_policy = made.plan & alive
         self.by_policy[made.key] = by_policy
         twins = marked.expired.manifest.facts["twins"]
-        if getattr(options, "collects", "all") == "all":
+        if getattr(options, "policies", "off") != "only":
             require_plan(
                 self.repository,
                 made.plan - alive,

@@ -140,7 +140,7 @@ def taking_now(run: Run) -> Taking:
     Raises:
         LakegcError: If the rules or the policy cannot be read.
     """
-    version = versions.newest(run) if run.options.policies == "sweep" else None
+    version = versions.newest(run) if run.options.policies_let_go else None
     policy = None if version is None else version.policy
     return Taking(run.server.retention_rules(run.repository.id), _expiring(policy))
 

@@ -80,10 +80,10 @@ def remove(run: Run, *, who: str, dry_run: bool = False) -> Removal:
         VerdictError: If nobody confirmed the policy.
         UnsafePlanError: If the server's clock differs too much.
     """
-    if run.options.policies != "sweep" and not dry_run:
+    if not run.options.policies_let_go and not dry_run:
         raise SettingsError(
-            f"repository {run.repository.id}: policies is {run.options.policies!r}, and only "
-            '"sweep" lets a policy change anything',
+            f"repository {run.repository.id}: policies is {run.options.policies!r}, which lets "
+            "a policy change nothing",
             'Set policies = "sweep" for the repository, or look with --dry-run.',
         )
     version, rules = _rules_of(run)

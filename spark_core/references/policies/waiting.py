@@ -55,7 +55,7 @@ def what_waits(run: Run, version: Version, named: NamedFigures, listing: ListedF
         CorruptTableError: If the confirmation of the document is not as it was written.
     """
     everything = confirmed = None
-    if run.options.policies != "sweep":
+    if not run.options.policies_let_go:
         everything = 'the settings say `policies = "mark"`, which only shows it'
     elif (confirmed := confirmation_of(run, version)) is None:
         everything = (

@@ -28,6 +28,7 @@ mode = "sweep"
 repository_cache_seconds = 0
 [repositories.{name}]
 """
+ONLY = ("--policies", "only")
 
 
 class Place:
@@ -130,15 +131,33 @@ def test_what_if_shows_what_rules_remove_apart_from_what_expires(place, marked):
     assert "rule 1 keeps 1 too young" in removed
 
 
-@pytest.mark.slow
-def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, marked):
-    place.repository.write_unlinked("main", "data/lost", b"never linked")
-    refused = place.lakegc("expire", place.name)
+@pytest.mark.parametrize("command", ["mark", "run"])
+@pytest.mark.parametrize(
+    ("policies", "step"),
+    [("off", 'Set `policies = "mark"` to see'), ("mark", "shows what its retention policy names")],
+)
+def test_policies_only_is_refused_where_the_settings_let_a_policy_take_nothing(
+    place, command, policies, step
+):
+    refused = place.lakegc(command, place.name, *ONLY, policies=policies)
     assert refused.exit_code == 2
-    assert "the settings of" in refused.stderr
-    assert 'say `policies = "off"`' in refused.stderr
+    assert f'the settings of {place.name} say `policies = "{policies}"`' in refused.stderr
+    assert step in refused.stderr
+
+
+def test_a_mark_of_the_reference_job_takes_nothing_by_a_policy(place):
+    refused = place.lakegc(
+        "mark", place.name, *ONLY, "--reference-mark", "ft6s0e1ksdufuaulm34g", policies="sweep"
+    )
+    assert refused.exit_code == 2
+    assert "Give --reference-mark or --policies, not both" in refused.stderr
+
+
+@pytest.mark.slow
+def test_policies_only_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, marked):
+    place.repository.write_unlinked("main", "data/lost", b"never linked")
     before = place.repository.data()
-    waiting = place.lakegc("expire", place.name, policies="sweep")
+    waiting = place.lakegc("run", place.name, *ONLY, policies="sweep")
     assert waiting.exit_code == 0, waiting.output
     (confirm,) = re.findall(r"`lakegc (confirm \S+ policy_is_confirmed --run \S+)`", waiting.stdout)
     assert place.repository.data() == before
@@ -147,7 +166,7 @@ def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, m
     assert "confirmed by" in confirmed.stdout
     assert "version 1 of the retention policy" in confirmed.stdout
     old = place.repository.stat("main", "logs/old")["physical_address"]
-    run = place.lakegc("expire", place.name, policies="sweep")
+    run = place.lakegc("run", place.name, *ONLY, policies="sweep")
     assert run.exit_code == 0, run.output
     assert "policy rule 1: all, 14 days, on main/logs/" in run.stdout
     shown = " ".join(

@@ -79,3 +79,10 @@ def test_a_run_that_looked_at_no_policy_passes_and_says_so(facts, words):
     for found in check_policy(run(), facts):
         assert found.passed
         assert found.summary == words
+
+
+@pytest.mark.parametrize("policies", ["sweep", "only"])
+def test_what_waits_is_told_where_the_settings_let_a_policy_take_anything(policies):
+    waiting = {**READ, "waits": "version 1 of the policy is not confirmed"}
+    assert check_policy(run(policies="mark"), waiting)[2].passed
+    assert not check_policy(run(policies=policies), waiting)[2].passed

@@ -91,12 +91,13 @@ def test_without_a_confirmation_of_this_very_document_nothing_is_removed(world):
 
 
 @pytest.mark.parametrize("policies", ["off", "mark"])
-def test_only_the_setting_sweep_lets_a_policy_change_anything(world, policies):
+def test_only_the_settings_sweep_and_only_let_a_policy_change_anything(world, policies):
     world.committed("main", "logs/a")
     world.at(6)
     world.policy(rule("main/logs/", 3))
     with pytest.raises(SettingsError, match=f"policies is '{policies}'"):
         world.remove(policies=policies)
+    assert world.outcome(policies="only").state == "removed"
 
 
 def test_a_policy_without_such_a_rule_is_told(world):
