@@ -40,13 +40,13 @@ _RENAMED = {
     _URL: "SERVER__ENDPOINT",
     "lakefs.api.read.timeout_seconds": "SERVER__READ_TIMEOUT_SECONDS",
     "lakefs.gc.prepare_commits.timeout_seconds": "SERVER__PREPARE_DEADLINE_SECONDS",
-    "lakefs.gc.range.num_partitions": "DEFAULTS__RANGE_PARTITIONS",
-    "lakefs.job.range_read_parallelism": "DEFAULTS__RANGE_PARTITIONS",
 }
 _READ = (*_RENAMED, _MIN_AGE, _DO_MARK, _DO_SWEEP, _MARK_ID, _NO_DELETE, _KEY_ID, _SECRET)
 _IGNORED = {
     "lakefs.api.connection.timeout_seconds": "a connection may take ten seconds; a server that is "
     "away is waited for",
+    "lakefs.gc.range.num_partitions": "ranges are dealt out by the cores of the session",
+    "lakefs.job.range_read_parallelism": "ranges are dealt out by the cores of the session",
     "lakefs.gc.address.num_partitions": "addresses are compared in as many parts as there are rows "
     "for",
     "lakefs.gc.s3.min_backoff_secs": "the store's own client slows down and asks again by itself",
@@ -54,7 +54,7 @@ _IGNORED = {
     "lakefs.gc.address.write_as_text": "the report says what it said; write_reference_mark writes "
     "text beside the Parquet",
     "lakefs.gc.address.approx_num_ranges_to_spread_per_partition": "ranges are dealt out by "
-    "lakefs.gc.range.num_partitions",
+    "the cores of the session",
     "lakefs.debug.gc.addresses_sample_fraction": "today's reference job does not read it either; "
     "every address counts",
     "lakefs.job.repo_name": "the reference job sets it by itself",
@@ -214,12 +214,6 @@ def _variables(keys: Mapping[str, str], notes: list[str]) -> dict[str, tuple[str
                 "to a minute on one answer"
             )
             text = str(_SHORTEST_READ_SECONDS)
-        if name == "DEFAULTS__RANGE_PARTITIONS" and f"{settings_file.PREFIX}{name}" in found:
-            notes.append(
-                f"{key} = {text}: lakegc.range_partitions is set by "
-                "lakefs.gc.range.num_partitions already"
-            )
-            continue
         found[f"{settings_file.PREFIX}{name}"] = text, key
     seconds = keys.get(_MIN_AGE, "").strip()
     if seconds and _number(_MIN_AGE, seconds) > 0:

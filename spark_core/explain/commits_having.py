@@ -78,7 +78,7 @@ def holders(
     by_hash = dict(zip(hashed(pa.array(addresses)).to_pylist(), addresses, strict=True))
     having = run_tasks(
         lambda: run.spark,
-        tasks_of(ranges, run.options.range_partitions),
+        tasks_of(ranges, run.reading_tasks),
         partial(_having, reader, sorted(by_hash)),
         rows=pc.sum(ranges["count"]).as_py() or 0,
     )

@@ -214,7 +214,7 @@ def _committed(run: Run, metaranges: Sequence[str], path: str) -> Source[pa.Tabl
     ranges, _ = distinct_ranges(run, reader, asked)
     return Source(
         _HASHES,
-        tasks_of(ranges, run.options.range_partitions),
+        tasks_of(ranges, run.reading_tasks),
         pc.sum(ranges["count"]).as_py() or 0,
         partial(_entries_under, reader, path.encode()),
     )

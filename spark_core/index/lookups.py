@@ -53,7 +53,7 @@ def look_up(run: Run, addresses: Sequence[str]) -> pa.Table:
     count = -(-len(addresses) // _OBJECTS_OF_A_TASK)
     found = run_tasks(
         lambda: run.spark,
-        deal_out(groups, max(1, min(count, run.options.range_partitions))) if groups else [],
+        deal_out(groups, run.reading_tasks(count)),
         partial(_look_up, run.store, threads),
         rows=len(addresses),
     )

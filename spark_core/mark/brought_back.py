@@ -82,7 +82,7 @@ def _referenced_then(run: Run, commits: StoredTable, key: RunKey, hashes: Any) -
         hashes_in_table(run, staged, hashes),
         *run_tasks(
             lambda: run.spark,
-            tasks_of(ranges, run.options.range_partitions),
+            tasks_of(ranges, run.reading_tasks),
             partial(_reached, reader, hashes),
             rows=work_of_ranges(ranges),
         ),

@@ -185,7 +185,7 @@ def _entries(run: Run, committed: StoredTable, expired: Sequence[Part]) -> AnySo
     if EXPIRED in taken.kinds:
         ranges = taken.having(with_hashes(_hashes_of(run, expired)), EXPIRED)
         reader = TableReader.of(run, tables_prefix(run), remembers=True)
-        read = words_of(reader, ranges, run.options.range_partitions)
+        read = words_of(reader, ranges, run.reading_tasks)
         found.append(read.through(_WORDS, _only_words))
     return JoinedSource(found) if found else None
 

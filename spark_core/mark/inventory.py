@@ -201,7 +201,7 @@ def find(run: Run, began: datetime) -> FitInventory:
         limits,
         began,
         Counter(store.requests),
-        run.options.range_partitions,
+        run.reading_tasks(len(inventory.files)),
     )
 
 

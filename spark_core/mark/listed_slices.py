@@ -152,10 +152,10 @@ def write_slices(
     else:
         run.environment.start_spark()
     left = len(others) - by_driver.begun
-    partitions, threads = run.options.range_partitions, run.options.read_threads
+    threads = run.options.read_threads
     tasks = [
-        *_tasks(targets.table, others[len(others) - max(0, left) :], partitions, threads),
-        *_tasks(targets.index, closed[max(0, -left) :], partitions, threads),
+        *_tasks(run, targets.table, others[len(others) - max(0, left) :]),
+        *_tasks(run, targets.index, closed[max(0, -left) :]),
     ]
     if direct.num_rows:
         tasks.append(_Listing(targets.table, found=direct))
@@ -183,16 +183,16 @@ def _read_by_driver(
         yield batch
 
 
-def _tasks(target: Target, slices: Sequence[str], partitions: int, threads: int) -> list[_Listing]:
-    """Deal slices out to at most `partitions` tasks.
+def _tasks(run: Run, target: Target, slices: Sequence[str]) -> list[_Listing]:
+    """Deal slices out to tasks.
 
     Neighbouring slices have one age, and go to different tasks.
 
-    A task lists `threads` slices at once. With no more slices than that in each task, all slices
-    are listed side by side. With fewer, a task lists a long slice from several names on. More tasks
-    would only make more parts.
+    A task lists `read_threads` slices at once. With no more slices than that in each task, all of
+    them are listed side by side. With fewer, a task lists a long slice from several names on. More
+    tasks would only make more parts.
     """
-    count = min(-(-len(slices) // threads), partitions)
+    count = run.reading_tasks(-(-len(slices) // run.options.read_threads))
     return [_Listing(target, some) for some in deal_out(slices, count)]
 
 

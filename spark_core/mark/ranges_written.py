@@ -24,7 +24,7 @@ from spark_core.references.shared_ranges import tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark import placement
-from spark_core.spark.tasks import run_tasks
+from spark_core.spark.tasks import one_task, run_tasks
 
 Done = TypeVar("Done")
 
@@ -110,9 +110,8 @@ def write_ranges(
     """
     rows = work_of_ranges(ranges)
     # The driver reads as many files at once in one task as in each of several.
-    most = 1 if placement.driver_works(rows) else run.options.range_partitions
-    work = partial(_write, reader, targets)
-    return run_tasks(lambda: run.spark, tasks_of(ranges, most), work, rows=rows)
+    tasks = tasks_of(ranges, one_task if placement.driver_works(rows) else run.reading_tasks)
+    return run_tasks(lambda: run.spark, tasks, partial(_write, reader, targets), rows=rows)
 
 
 def _write(

@@ -32,9 +32,8 @@ def reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | None
     if run.reference_mark is None:
         return None
     mark = marks.load(run.store, run.reference_mark)
-    return marks.addresses(
-        lambda: run.spark, run.store, mark, partitions=run.options.range_partitions
-    )
+    tasks = run.reading_tasks(len(mark.parts))
+    return marks.addresses(lambda: run.spark, run.store, mark, tasks=tasks)
 
 
 def _mark_words(mark_id: object) -> str:

@@ -202,7 +202,7 @@ class Addresses:
 
 
 def addresses(
-    spark: Callable[[], Any], store: ObjectStore, mark: ReferenceMark, *, partitions: int
+    spark: Callable[[], Any], store: ObjectStore, mark: ReferenceMark, *, tasks: int
 ) -> Addresses:
     """Hash the files of a mark, and return its addresses as a source that checks those hashes.
 
@@ -210,7 +210,7 @@ def addresses(
         spark: Gives the session.
         store: Rooted at the namespace.
         mark: From `load`.
-        partitions: Tasks to read with.
+        tasks: Tasks to read with.
 
     Raises:
         CorruptTableError: If a file is no Parquet of one string column, or the files do not have as
@@ -218,7 +218,7 @@ def addresses(
     """
     described = run_tasks(
         spark,
-        deal_out(mark.parts, partitions),
+        deal_out(mark.parts, tasks),
         partial(_describe, store),
         rows=mark.summary.num_deleted_objects,
     )

@@ -116,7 +116,7 @@ class HeadsOfMark:
         if ranges.num_rows:
             prefix = ListedFigures.of(self.slices.manifest).table_prefix
             reader = TableReader.of(self.run, prefix, remembers=True)
-            read = rows_of(reader, ranges, self.run.options.range_partitions)
+            read = rows_of(reader, ranges, self.run.reading_tasks)
             found.append(read.through(ENTRIES, _only_entries))
         return JoinedSource(found).through(ENTRIES, of_heads)
 

@@ -149,7 +149,7 @@ def _read(
         ranges = _ranges(run, reader, holds, new)
         found = run_tasks(
             lambda: run.spark,
-            tasks_of(ranges, run.options.range_partitions),
+            tasks_of(ranges, run.reading_tasks),
             partial(write_read, target, partial(_read_held, reader, Holds(holds))),
             rows=work_of_ranges(ranges),
         )

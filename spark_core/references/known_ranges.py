@@ -33,7 +33,7 @@ from spark_core.references.shared_ranges import RANGES, tasks_of, work_of_ranges
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, JoinedSource, Source, numbers_of
-from spark_core.spark.tasks import run_tasks
+from spark_core.spark.tasks import ReadingTasks, run_tasks
 from spark_core.storage import ObjectStore
 
 HEAD, RETAINED, EXPIRED = 1, 2, 3
@@ -169,18 +169,18 @@ def _having(store: ObjectStore, chooses: Chooses, _number: int, task: _Task) -> 
     return [spans.range_ids[number] for number in sorted(found)]
 
 
-def rows_of(reader: TableReader, ranges: pa.Table, at_most: int) -> AnySource:
+def rows_of(reader: TableReader, ranges: pa.Table, reading_tasks: ReadingTasks) -> AnySource:
     """Return the entries of ranges, which are read from the store whenever somebody reads them.
 
     Args:
         reader: What executors read with.
         ranges: Columns of `RANGES`; what they say of heads holds.
-        at_most: Largest number of tasks.
+        reading_tasks: How many tasks are made of so many; `Run.reading_tasks`.
 
     Returns:
         Columns of `schemas.COMMITTED_ADDRESSES`.
     """
-    tasks = tasks_of(ranges, at_most)
+    tasks = tasks_of(ranges, reading_tasks)
     read = partial(_read_rows, reader)
     return Source(schemas.COMMITTED_ADDRESSES, tasks, work_of_ranges(ranges), read)
 
@@ -189,9 +189,9 @@ def _read_rows(reader: TableReader, ranges: pa.Table) -> Batches:
     yield from read_ranges(reader, ranges, Counter())
 
 
-def words_of(reader: TableReader, ranges: pa.Table, at_most: int) -> AnySource:
+def words_of(reader: TableReader, ranges: pa.Table, reading_tasks: ReadingTasks) -> AnySource:
     """Do so for ranges of expired commits: columns of `expired_entries.ENTRIES`."""
-    tasks = tasks_of(ranges, at_most)
+    tasks = tasks_of(ranges, reading_tasks)
     read = partial(_read_words, reader)
     return Source(expired_entries.ENTRIES, tasks, work_of_ranges(ranges), read)
 
@@ -267,7 +267,7 @@ def rows_with(run: Run, committed: StoredTable, hashes: Any) -> AnySource:
     read = rows_of(
         TableReader.of(run, tables_prefix(run), remembers=True),
         ranges,
-        run.options.range_partitions,
+        run.reading_tasks,
     )
     return JoinedSource([own, read.through(schemas.COMMITTED_ADDRESSES, chosen)])
 

@@ -114,7 +114,7 @@ def read_metaranges(
         The ranges; and what each task wrote and counted.
     """
     count, rows = len(metaranges), work_of_metaranges(len(metaranges))
-    wanted = min(-(-count // _METARANGES_OF_A_TASK), run.options.range_partitions)
+    wanted = run.reading_tasks(-(-count // _METARANGES_OF_A_TASK))
     each = max(1, count if placement.driver_works(rows) else -(-count // max(1, wanted)))
     tasks = [tuple(metaranges[begin : begin + each]) for begin in range(0, count, each)]
     work = partial(_read_metaranges, reader, trees)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_core.spark.tasks import ReadingTasks
+
 # Columns of ranges that no task needs.
 _OF_THE_DRIVER = {"times"}
 
@@ -88,7 +90,7 @@ def _tasks_worth(ranges: pa.Table) -> Any:
     return np.maximum(ranges["count"].to_numpy() / ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK)
 
 
-def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
+def tasks_of(ranges: pa.Table, reading_tasks: ReadingTasks) -> list[pa.Table]:
     """Deal ranges out to tasks by their files and entries.
 
     Versions of one stretch of paths have most addresses in common. They go to one task, where each
@@ -96,7 +98,7 @@ def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
 
     Args:
         ranges: Columns range_id, count, min_key and whatever the tasks need; see `RANGES`.
-        at_most: Largest number of tasks.
+        reading_tasks: How many tasks are made of so many as have enough to do; `Run.reading_tasks`.
     """
     ordered = (
         ranges.sort_by("min_key")
@@ -106,7 +108,7 @@ def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
     weights = _tasks_worth(ordered)
     if not len(weights):
         return []
-    count = min(int(np.ceil(weights.sum())), at_most)
+    count = reading_tasks(int(np.ceil(weights.sum())))
     ends = np.searchsorted(
         np.cumsum(weights), np.linspace(0, weights.sum(), count + 1)[1:-1], side="right"
     )

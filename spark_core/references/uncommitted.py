@@ -150,9 +150,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         raise
 
     sources = [*files, *diffs.parts, *diffs.held]
-    tasks = deal_out(
-        sources, min(-(-len(sources) // run.options.read_threads), run.options.range_partitions)
-    )
+    tasks = deal_out(sources, run.reading_tasks(-(-len(sources) // run.options.read_threads)))
     figures = partial(_figures, scans, len(files), read)
     return Staged(tasks, rows, partial(_read, run.store), figures, diffs.close)
 

@@ -84,7 +84,6 @@ class RunOptions:
             deleted for good.
         repository_cache: How long the server may go on answering for a repository that was just
             deleted.
-        range_partitions: Tasks of Spark for reading metaranges, ranges and slices, at most.
         read_threads: Reads that one Spark task keeps under way.
         write_reference_mark: Also write a mark whose verdict passed in the form of lakeFS's own
             job; that job sweeps it without looking again.
@@ -175,7 +174,6 @@ class RunOptions:
     repository_cache: Annotated[timedelta, Option(unit="seconds", ge=0, le=3600)] = timedelta(
         seconds=8
     )
-    range_partitions: Annotated[int, Option(ge=1, le=100_000)] = 50
     read_threads: Annotated[int, Option(ge=1, le=256)] = 8
     write_reference_mark: bool = False
     exclusive: Annotated[

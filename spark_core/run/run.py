@@ -22,6 +22,7 @@ from spark_core.run.cutoff import uploads_cutoff_of
 from spark_core.run.environment import Environment
 from spark_core.run.options_and_defaults import RunOptions
 from spark_core.spark.session import Session
+from spark_core.spark.tasks import reading_tasks
 from spark_core.storage import ObjectStore
 
 if TYPE_CHECKING:
@@ -131,6 +132,10 @@ class Run:
         """
         options = self.options.as_decided(asked.options)
         return replace(self, cutoff=datetime.fromisoformat(asked.cutoff), options=options)
+
+    def reading_tasks(self, wanted: int) -> int:
+        """Return how many tasks reading is dealt out to; see `tasks.reading_tasks`."""
+        return reading_tasks(wanted, lambda: self.spark)
 
     def now(self) -> datetime:
         """Tell the time."""

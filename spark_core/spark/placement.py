@@ -75,6 +75,11 @@ def choose_executors(chosen: bool) -> None:  # noqa: FBT001 - it is the whole qu
     _PROCESS.are_executors_chosen = chosen
 
 
+def are_executors_chosen() -> bool:
+    """Say whether executors do all work of this process."""
+    return _PROCESS.are_executors_chosen
+
+
 def driver_works(rows: int) -> bool:
     """Say whether the driver works on something by itself.
 

@@ -7,6 +7,7 @@ by an accumulator: a task that Spark runs again would add to that twice.
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event, Lock
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,11 +27,17 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_core.errors import IncompleteReadError
 from spark_core.spark import connect, placement
 from spark_core.spark.failures import surfacing_errors
-from spark_core.spark.session import master_of
+from spark_core.spark.session import is_started, master_of
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
 
+# Says how many tasks are made of so many as would have enough to do.
+ReadingTasks: TypeAlias = Callable[[int], int]
+
+# So many tasks may be made without a look at the session.
+_FEW_TASKS = 50
+_TASKS_OF_A_CORE = 3
 # Objects that are worth a task if each costs a request or a share of one.
 _OBJECTS_OF_A_TASK = 1_000
 # The most objects of a task: they may wait in memory.
@@ -49,6 +56,28 @@ def cores(spark: SparkSession) -> int:
     # Spark cuts a range into as many parts if it is not told how many.
     parts = spark.range(_MORE_THAN_CORES).selectExpr("spark_partition_id() AS part")
     return parts.distinct().count()
+
+
+def reading_tasks(wanted: int, spark: Callable[[], SparkSession]) -> int:
+    """Return how many tasks reading of many files is dealt out to.
+
+    Three for each core, so that none waits long for the slowest, and fifty at least, as executors
+    may still come. Files of one task share what they have in common, so more would cost more.
+
+    Args:
+        wanted: Tasks that would have enough to do.
+        spark: Gives the session, which is not started for this question.
+    """
+    if wanted <= _FEW_TASKS:
+        return wanted
+    asks = placement.are_executors_chosen() or is_started()
+    at_once = cores(spark()) if asks else os.cpu_count() or 1
+    return min(wanted, max(_FEW_TASKS, _TASKS_OF_A_CORE * at_once))
+
+
+def one_task(wanted: int) -> int:
+    """Make one task of however many, or none of none; in the place of `reading_tasks`."""
+    return min(wanted, 1)
 
 
 def ask_executors(

@@ -138,7 +138,7 @@ def _read_ranges(
     """Put aside the addresses of ranges, each with the commit that has it."""
     return run_tasks(
         lambda: run.spark,
-        tasks_of(ranges, run.options.range_partitions),
+        tasks_of(ranges, run.reading_tasks),
         partial(write_read, target, partial(_read_saying_why, reader)),
         rows=_entries_of(ranges),
     )

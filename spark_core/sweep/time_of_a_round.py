@@ -57,7 +57,7 @@ def without_time(run: Run, look_began: datetime, lasted: timedelta) -> Transient
         f"good for {GOOD_FOR} from when they began to be read, less what a request "
         f"may take, and that was {_whole(run.now() - look_began)} ago (a lease is good for "
         f"{run.options.lease_ttl})",
-        "Give reading them more Spark cores or range_partitions, or raise lease_ttl_seconds. "
+        "Give reading them more Spark cores, or raise lease_ttl_seconds. "
         "How long what is staged takes to read does not matter.",
     )
 

@@ -97,7 +97,7 @@ def list_due(run: Run, planned: str) -> tuple[tuple[Part, ...], int]:
     """
     due = runs_due(run)
     places = _places(run, due)
-    tasks = min(-(-len(places) // run.options.read_threads), run.options.range_partitions)
+    tasks = run.reading_tasks(-(-len(places) // run.options.read_threads))
     target = Target(run.store, planned, writing.new_attempt(), OVER, holds=writing.HELD_BYTES)
     read = partial(_list_many, run.store, run.options.read_threads)
     receipts = writing.removed_on_failure(

@@ -20,7 +20,7 @@ from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support.small_spark import SMALL_SPARK
 
 # Few and small Spark tasks: these repositories are tiny.
-SMALL = {"range_partitions": 2, "repository_cache_seconds": 0}
+SMALL = {"repository_cache_seconds": 0}
 SPARK = {"master": "local[2]", "config": SMALL_SPARK}
 
 

@@ -51,7 +51,6 @@ allow_unsafe_min_age = true
 strangers = "collect"
 quarantine = false
 clock_margin_minutes = 0
-range_partitions = 2
 repository_cache_seconds = 0
 """
 

@@ -50,7 +50,6 @@ def _run(recorded: RecordedServer, spark, **options):
         "min_age": AGE_OFF,
         "allow_unsafe_min_age": True,
         "clock_margin": timedelta(0),
-        "range_partitions": 2,
         **options,
     }
     return open_run(environment, recorded.name, RunKey.at(recorded.now), RunOptions(**chosen))

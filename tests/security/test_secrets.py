@@ -312,7 +312,6 @@ local_path = "{blocks}"
 home = "{directory}/dagster"
 [repositories.{name}]
 mode = "sweep"
-range_partitions = 2
 repository_cache_seconds = 0
 write_reference_mark = true
 """

@@ -41,7 +41,6 @@ def _run(recorded, spark):
         min_age=timedelta(days=-36_500),
         allow_unsafe_min_age=True,
         clock_margin=timedelta(0),
-        range_partitions=2,
         optimized=False,
     )
     return open_run(environment, recorded.name, RunKey.at(recorded.now), options)

@@ -42,7 +42,6 @@ master = "local[2]"
 {spark}
 [defaults]
 mode = "sweep"
-range_partitions = 2
 repository_cache_seconds = 0
 [repositories.{collected}]
 [repositories.{refused}]

@@ -46,7 +46,7 @@ WANTED = (
     "LAKEGC_LIVE_NAMESPACE_ROOT",
 )
 # For a collection of a few hundred objects. The wait for a deletion's cache has a separate test.
-SMALL = {"range_partitions": 4, "repository_cache": timedelta(0), "quarantine": False}
+SMALL = {"repository_cache": timedelta(0), "quarantine": False}
 # An object is old enough when it was written in an earlier second than that of the run key.
 OLD_ENOUGH_SECONDS = 2.0
 

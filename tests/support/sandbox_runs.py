@@ -11,7 +11,6 @@ from tests.support.clock import FakeClock
 
 # Runs are full, and delete at once, unless a test asks for others.
 SMALL = {
-    "range_partitions": 2,
     "repository_cache": timedelta(0),
     "optimized": False,
     "quarantine": False,

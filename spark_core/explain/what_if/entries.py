@@ -51,7 +51,7 @@ def entries_with_numbers(
     ranges = _ranges(run, reader, metaranges, questions)
     return Source(
         schema(questions),
-        tasks_of(ranges, run.options.range_partitions),
+        tasks_of(ranges, run.reading_tasks),
         pc.sum(ranges["count"]).as_py() or 0,
         partial(_read_ranges, reader, held, when_held, questions),
         one_of_each_hash,
@@ -75,7 +75,8 @@ def _ranges(
 ) -> pa.Table:
     """Read metaranges; return each range once, with its highest numbers."""
     items = list(metaranges.items())
-    each = max(_METARANGES_OF_A_TASK, -(-len(items) // run.options.range_partitions))
+    count = run.reading_tasks(-(-len(items) // _METARANGES_OF_A_TASK))
+    each = max(1, -(-len(items) // max(1, count)))
     parts = [items[begin : begin + each] for begin in range(0, len(items), each)]
     told = run_tasks(
         lambda: run.spark,

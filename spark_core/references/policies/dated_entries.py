@@ -24,7 +24,7 @@ from spark_core.references.policies.range_changes import History
 from spark_core.references.table_reader import TableReader
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source
-from spark_core.spark.tasks import interleaved
+from spark_core.spark.tasks import ReadingTasks, interleaved
 
 # An entry of a range, or a range of which all entries are there.
 ENTRIES = pa.schema(
@@ -71,19 +71,19 @@ def entries_of(
             zip(history.ranges, history.changes, strict=True)
         )
     ]
-    tasks = _deal_ranges(rows, run.options.range_partitions)
+    tasks = _deal_ranges(rows, run.reading_tasks)
     count = history.entries(unread) + len(rows)
     return Source(ENTRIES, tasks, count, partial(_read, reader, unread))
 
 
-def _deal_ranges(rows: Sequence[_Row], at_most: int) -> list[tuple[_Row, ...]]:
+def _deal_ranges(rows: Sequence[_Row], reading_tasks: ReadingTasks) -> list[tuple[_Row, ...]]:
     """Deal ranges out to tasks by files and entries; neighbours, often alike, stay together."""
     if not rows:
         return []
     weights = np.maximum(
         np.array([row[2] for row in rows]) / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK
     )
-    count = min(int(np.ceil(weights.sum())), at_most)
+    count = reading_tasks(int(np.ceil(weights.sum())))
     ends = np.searchsorted(
         np.cumsum(weights), np.linspace(0, weights.sum(), count + 1)[1:-1], side="right"
     )

@@ -132,7 +132,7 @@ def _names_of(namespace: Namespace, branch: str, entries: StagedEntries) -> pa.R
 
 def _source(run: Run, some: Sequence[Part | pa.RecordBatch]) -> AnySource:
     rows = sum(one.rows if isinstance(one, Part) else one.num_rows for one in some)
-    tasks = deal_out(some, run.options.range_partitions)
+    tasks = deal_out(some, run.reading_tasks(len(some)))
     return Source(schemas.STAGED_NAMES, tasks, rows, partial(_read, run.store))
 
 

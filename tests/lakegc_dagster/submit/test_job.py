@@ -53,7 +53,6 @@ class Place:
             "spark.hadoop.lakefs.debug.gc.uncommitted_min_age_seconds": "1",
             "spark.lakegc.storage.local_path": str(sandbox.blockstore),
             "spark.lakegc.defaults.repository_cache_seconds": "0",
-            "spark.lakegc.defaults.range_partitions": "2",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.codegen.wholeStage": "false",
             **{f"spark.hadoop.lakefs.gc.{name}": text for name, text in more.items()},

@@ -47,18 +47,16 @@ def test_no_other_repository_may_be_swept():
         job().settings.run_options("other")
 
 
-def test_timeouts_and_partitions_go_where_lakegc_has_them():
+def test_timeouts_go_where_lakegc_has_them():
     found = job(
         keys={
             "lakefs.api.read.timeout_seconds": "300",
             "lakefs.gc.prepare_commits.timeout_seconds": "99",
-            "lakefs.gc.range.num_partitions": "64",
         }
     )
     server = found.settings.server_options()
     assert server.read_timeout == timedelta(seconds=300)
     assert server.prepare_deadline == timedelta(seconds=99)
-    assert found.settings.run_options("repo").range_partitions == 64
     assert found.notes == []
 
 
@@ -71,20 +69,6 @@ def test_a_read_timeout_that_breaks_large_repositories_is_raised_and_said():
             "minute on one answer"
         )
     ]
-
-
-def test_todays_key_for_parallel_reads_counts_where_the_documents_key_is_not_set():
-    assert (
-        job(keys={"lakefs.job.range_read_parallelism": "9"})
-        .settings.run_options("repo")
-        .range_partitions
-        == 9
-    )
-    both = job(
-        keys={"lakefs.job.range_read_parallelism": "9", "lakefs.gc.range.num_partitions": "64"}
-    )
-    assert both.settings.run_options("repo").range_partitions == 64
-    assert len(both.notes) == 1
 
 
 def test_a_minimum_age_that_is_given_is_the_unsafe_override():
@@ -174,6 +158,8 @@ def test_what_is_ignored_is_named_with_its_reason():
     found = job(
         keys={
             "lakefs.api.connection.timeout_seconds": "7",
+            "lakefs.gc.range.num_partitions": "64",
+            "lakefs.job.range_read_parallelism": "9",
             "lakefs.gc.s3.min_backoff_secs": "1",
             "lakefs.gc.address.write_as_text": "true",
             "lakefs.job.repo_name": "x",
@@ -187,6 +173,8 @@ def test_what_is_ignored_is_named_with_its_reason():
     )
     assert found.ignored.keys() == {
         "lakefs.api.connection.timeout_seconds",
+        "lakefs.gc.range.num_partitions",
+        "lakefs.job.range_read_parallelism",
         "lakefs.gc.s3.min_backoff_secs",
         "lakefs.gc.address.write_as_text",
         "lakefs.job.repo_name",
@@ -214,9 +202,10 @@ def test_other_arguments_than_repository_and_region_are_refused(arguments):
 
 
 def test_a_wrong_value_is_told_under_the_name_that_the_user_wrote():
-    said = refusal(KEYS | {"lakefs.gc.range.num_partitions": "many"})
+    said = refusal(KEYS | {"lakefs.gc.prepare_commits.timeout_seconds": "long"})
     assert said.startswith(
-        "spark.hadoop.lakefs.gc.range.num_partitions: [defaults] range_partitions is 'many',"
+        "spark.hadoop.lakefs.gc.prepare_commits.timeout_seconds: [server] prepare_deadline_seconds "
+        "is 'long',"
     )
     assert "LAKEGC__" not in said
 

@@ -187,7 +187,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "quarantine": True,
         "quarantine_days": 1,
         "repository_cache_seconds": 1,
-        "range_partitions": 1,
         "read_threads": 1,
         "write_reference_mark": True,
         "exclusive": True,

@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,14 @@ from spark_core.errors import (
 from spark_core.spark import placement, tasks
 from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
-from spark_core.spark.tasks import counting, deal_out, interleaved, run_tasks
+from spark_core.spark.tasks import (
+    counting,
+    deal_out,
+    interleaved,
+    one_task,
+    reading_tasks,
+    run_tasks,
+)
 
 MANY = MOST_ROWS_OF_THE_DRIVER + 1
 
@@ -99,6 +107,30 @@ def test_things_are_dealt_to_no_more_tasks_than_there_are_things():
     assert deal_out([1, 2, 3], 2) == [(1, 3), (2,)]
     assert deal_out([1], 5) == [(1,)]
     assert deal_out([], 5) == []
+
+
+def test_reading_is_dealt_out_to_three_tasks_for_each_core_and_to_fifty_at_least(monkeypatch):
+    monkeypatch.setattr(tasks.placement, "are_executors_chosen", lambda: True)
+
+    def dealt(wanted, parallelism):
+        context = SimpleNamespace(defaultParallelism=parallelism)
+        return reading_tasks(wanted, lambda: SimpleNamespace(sparkContext=context))
+
+    assert [dealt(wanted, 100) for wanted in (0, 1, 299, 300, 301)] == [0, 1, 299, 300, 300]
+    assert [dealt(wanted, 2) for wanted in (49, 50, 51)] == [49, 50, 50]
+
+
+def test_no_session_is_started_to_ask_for_its_cores(monkeypatch):
+    monkeypatch.setattr(tasks, "is_started", lambda: False)
+    monkeypatch.setattr(tasks.placement, "are_executors_chosen", lambda: False)
+    monkeypatch.setattr(tasks.os, "cpu_count", lambda: 32)
+    assert [reading_tasks(wanted, None) for wanted in (95, 96, 97)] == [95, 96, 96]
+    monkeypatch.setattr(tasks.placement, "are_executors_chosen", lambda: True)
+    assert reading_tasks(50, None) == 50
+
+
+def test_one_task_is_made_of_many_and_none_of_none():
+    assert [one_task(wanted) for wanted in (0, 1, 9)] == [0, 1, 1]
 
 
 def _raise(_number, error):
