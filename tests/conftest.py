@@ -60,8 +60,11 @@ LONGEST = (
     "in_dagster/test_healing.py",
     "faults/test_faults_of_undo.py",
 )
-# How a test says that executors work in it.
-EXECUTORS = re.compile(r'MOST_ROWS_OF_THE_DRIVER", 0|executors_work|are_executors_chosen')
+# How a test says that executors work in it, or asks the session itself for something.
+EXECUTORS = re.compile(
+    r'"MOST_ROWS_OF_THE_DRIVER", |executors_work|are_executors_chosen'
+    r"|\bspark\.(?:range|read|conf|createDataFrame|sparkContext)\b"
+)
 
 
 def pytest_addoption(parser):
@@ -93,23 +96,23 @@ def pytest_collection_modifyitems(config, items):
 def pytest_xdist_make_scheduler(config, log):
     """Give each process whole files, and one process all those in which executors work.
 
-    The first task of Spark's executors takes ten seconds of a processor, in each process anew.
+    Spark's start and the first task of its executors take ten seconds of a processor each, in each
+    process anew.
     """
     from xdist.scheduler import LoadFileScheduling
 
     class ExecutorsTogether(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            path = config.rootpath / file
-            is_one = path.suffix == ".py" and EXECUTORS.search(_text(path))
-            return "executors" if is_one else file
+            return "executors" if _has_executors(config.rootpath / file) else file
 
     return ExecutorsTogether(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @cache
-def _text(path):
-    return path.read_text()
+def _has_executors(path):
+    """Say whether executors work in any test of a file."""
+    return path.suffix == ".py" and EXECUTORS.search(path.read_text()) is not None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,13 +120,12 @@ def pytest_collection():
     """Spare the garbage collector what all tests were made of, ten times what a test makes.
 
     While tests are collected almost nothing becomes garbage, and looking for it took a third of the
-    time.
+    time; so nobody looks for it before it is set aside with the rest.
     """
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 
@@ -164,13 +166,31 @@ def _driver_works_again():
         placement.choose_executors(False)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Start Spark before a test whose executors may work sets anything in the environment.
+
+    Java, and each process that it starts for later tests, would have it.
+    """
+    if "spark" in getattr(item, "fixturenames", ()) and _has_executors(item.path):
+        from tests.support.connect_server import is_wanted
+        from tests.support.small_spark import SESSION
+
+        if not is_wanted():
+            SESSION.start()
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """The one session of the process; whatever asks for a session later gets this one."""
+    """The one session of the process; whatever asks for a session later gets this one.
+
+    It starts when it is first asked for anything: most tests hand it over, and the driver does all
+    work of theirs.
+    """
     from spark_core.spark.connect import choose_remote, remote_config
-    from spark_core.spark.session import spark_config, start_session
+    from spark_core.spark.session import start_session
     from tests.support.connect_server import IMPORTED_AHEAD, connect_server, is_wanted
-    from tests.support.small_spark import SMALL_SPARK, remember_java_names
+    from tests.support.small_spark import SESSION, SMALL_SPARK
 
     if is_wanted():
         log = tmp_path_factory.mktemp("connect") / "server.log"
@@ -184,7 +204,5 @@ def spark(tmp_path_factory):
             yield session
             session.stop()
         return
-    remember_java_names()
-    session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))
-    yield session
-    session.stop()
+    yield SESSION
+    SESSION.end()

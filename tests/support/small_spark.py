@@ -1,6 +1,10 @@
-"""Spark properties of the sessions that tests share."""
+"""The session that tests share, and its Spark properties."""
+
+from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember, JVMView
+
+from spark_core.spark.session import Session, spark_config, start_session
 
 # On a few rows, compiling a query and starting a task cost more than what is computed. Runs of the
 # command line in processes of their own have the product's settings.
@@ -32,3 +36,32 @@ def remember_java_names():
             return found
 
         asked.__getattr__ = remembered
+
+
+class SessionOnDemand:
+    """A session that starts when it is first asked for anything.
+
+    To start Java takes ten seconds of a processor, in each process anew.
+    """
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def start(self) -> Session:
+        """Return the session, started if it is not."""
+        if self._session is None:
+            remember_java_names()
+            self._session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))
+        return self._session
+
+    def end(self) -> None:
+        """Stop the session, if it ever started."""
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.start(), name)
+
+
+SESSION = SessionOnDemand()
