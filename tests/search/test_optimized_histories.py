@@ -16,12 +16,12 @@ from tests.support.optimized_machine import OptimizedMachine
 
 pytestmark = pytest.mark.spark
 
-# Whole histories: as many are at least played in the default and slow tests, and in the deep ones.
-HISTORIES, DEEP_HISTORIES = 20, 300
-# Of the default tests: little is there, one run begins a history, and one ends it.
+# Whole histories: as many are at least played in the default, the slow and the deep tests.
+FEW_HISTORIES, HISTORIES, DEEP_HISTORIES = 6, 20, 300
+# Of short histories: little is there, one run begins a history, and one ends it.
 STORY = ((50, "main", "a"), (40, "gone", "b"), (20, "main", "a"), (11, "dev", "dir/c"))
 SHORT = {"is_short": True, "most_runs": 1, "story": STORY, "steps": 12}
-# Of the slow tests: the runs in the middle of a history; two more end it.
+# Of longer ones in the slow tests: the runs in the middle of a history; two more end it.
 FEW_RUNS = 1
 
 
@@ -73,13 +73,16 @@ def search_until(
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "histories", [FEW_HISTORIES, pytest.param(HISTORIES, marks=pytest.mark.slow)]
+)
 def test_a_run_with_the_index_finds_what_a_clean_one_finds_after_what_happened_since(
-    shared_sandbox: Any, spark: Any, record_property: Any
+    shared_sandbox: Any, spark: Any, record_property: Any, histories: int
 ) -> None:
     kinds, tally = search_until(
-        shared_sandbox, spark, HISTORIES, record_property=record_property, **SHORT
+        shared_sandbox, spark, histories, record_property=record_property, **SHORT
     )
-    assert kinds["optimized"] >= HISTORIES // 2
+    assert kinds["optimized"] >= histories // 2
     assert tally.deleted > 0
 
 
