@@ -1,4 +1,4 @@
-"""`lakegc retention branches`: find stale branches, delete them, and make them again."""
+"""`lakegc retention branches`: find stale branches, and delete them."""
 
 from __future__ import annotations
 
@@ -33,25 +33,18 @@ if TYPE_CHECKING:
 
 _repository = click.argument("repository", type=RepositoryType())
 _mark = click.argument("key", metavar="MARK", type=RunKeyType())
-_only = click.option(
-    "--branch",
-    "only",
-    multiple=True,
-    metavar="NAME",
-    help="This branch alone; may be given several times.",
-)
 
 
 @click.group("branches", cls=Commands)
 def branches() -> None:
-    """Mark, delete and restore branches that `branch_lifecycle` of the policy lets go.
+    """Mark and delete branches that `branch_lifecycle` of the policy lets go.
 
     \b
     Examples:
       lakegc retention branches mark my-repo
       lakegc confirm my-repo branches --run 2026-11-20T02-00-00Z
       lakegc retention branches delete my-repo 2026-11-20T02-00-00Z
-      lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
+      lakegc retention restore my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
 
 
@@ -109,8 +102,8 @@ def confirm_branches(
 def branches_delete(config: Path | None, repository: str, key: RunKey) -> int:
     """Delete the confirmed branches of a mark that did not change since.
 
-    They can be restored for the policy's `undo_days`, until which a hold keeps their objects. Holds
-    of branches whose days are over end with it.
+    They can be restored (`lakegc retention restore`) for the policy's `undo_days`, until which a
+    hold keeps their objects. Holds of branches whose days are over end with it.
 
     \b
     Example:
@@ -125,26 +118,19 @@ def branches_delete(config: Path | None, repository: str, key: RunKey) -> int:
     return code
 
 
-@branches.command("restore")
-@_repository
-@_mark
-@_only
-@acting
-def branches_restore(
-    config: Path | None, repository: str, key: RunKey, only: tuple[str, ...]
-) -> int:
+def make_branches_again(run: Run, key: RunKey, only: tuple[str, ...]) -> int:
     """Make the deleted branches of a mark again, at the same commits.
 
-    \b
-    Examples:
-      lakegc retention branches restore my-repo 2026-11-20T02-00-00Z
-      lakegc retention branches restore my-repo 2026-11-20T02-00-00Z --branch users-ann
-    """  # noqa: D301 - as above
-    with ExitStack() as stack:
-        from spark_core.branches.stale import make_again
+    `lakegc retention restore` does it.
 
-        run = open_now(config, stack, repository)
-        return _show_outcomes(run, key, make_again.undo(run, key, who=who(), only=only))
+    Args:
+        run: The repository, opened.
+        key: Key of the mark.
+        only: Names of the branches; empty for all that were deleted.
+    """
+    from spark_core.branches.stale import make_again
+
+    return _show_outcomes(run, key, make_again.undo(run, key, who=who(), only=only))
 
 
 def _show_mark(run: Run, made: BranchMark) -> None:
@@ -171,10 +157,11 @@ def _show_undoable(run: Run) -> None:
 
     steps = deletion_steps.steps(run.store).values()
     found = [step for each in steps if (step := deletion_steps.may_come_back(each)) is not None]
-    command = f"lakegc retention branches restore {run.repository.id}"
+    command = f"lakegc retention restore {run.repository.id}"
     for step in sorted(found, key=lambda step: step.until):
         if step.until >= run.now():
-            _say(f"deleted  {step.branch}: until {_minute(step.until)} UTC: {command} {step.mark}")
+            restore = f"{command} {step.mark} --branch {step.branch}"
+            _say(f"deleted  {step.branch}: until {_minute(step.until)} UTC: {restore}")
         elif undo_holds.is_held(run, step):
             command = f"lakegc hold remove {run.repository.id} {step.hold}"
             _say(f"over     {step.branch}: its days are over: {command}")

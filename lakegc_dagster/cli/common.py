@@ -47,14 +47,13 @@ INTERRUPTED_WORDS = {
     "hold remove": "`lakegc hold list` shows whether the hold is there",
     "retention branches delete": "the same command goes on; `lakegc retention branches mark` shows "
     "what was deleted",
-    "retention branches restore": "the same command goes on with the rest",
     "rules set": "`lakegc rules get` shows the rules as the server has them",
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
     "retention set": "`lakegc retention get --history` shows the versions that there are",
     "retention delete": "`lakegc retention get --history` shows the versions that there are",
     "retention remove": "no object was deleted; merges that were made stand, and `lakegc retention "
     "restore` reverts them",
-    "retention restore": "what was reverted stands; the same command goes on with the rest",
+    "retention restore": "what was brought back stands; the same command goes on with the rest",
     "metrics": "a file is replaced in one step or stays as it was",
     "notify": "some people may have been told",
     "certificate": "no certificate was written",

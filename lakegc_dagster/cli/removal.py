@@ -1,4 +1,7 @@
-"""`lakegc retention remove` and `restore`: entries that rules remove by a commit."""
+"""`lakegc retention remove` and `restore`: entries that rules remove by a commit.
+
+`restore` also makes deleted branches again.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ import click
 
 from lakegc_dagster.cli.act_document import Confirmed, RuleDone, RulesDone
 from lakegc_dagster.cli.acting import acting, tell
+from lakegc_dagster.cli.branches import make_branches_again
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, take_over_option
 from lakegc_dagster.cli.holds import open_now
 from lakegc_dagster.terminal.who_acts import who
-from spark_core.errors import FAILED
+from spark_core.errors import FAILED, SettingsError
 
 if TYPE_CHECKING:
     from spark_core.branches.removal import Named, Removal, Reverted
     from spark_core.model import RunKey
     from spark_core.references.policies.versions import Version
+    from spark_core.run import Run
 
 _repository = click.argument("repository", type=RepositoryType())
 
@@ -68,7 +73,14 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
 
 @click.command("restore")
 @_repository
-@click.argument("key", metavar="RUN", type=RunKeyType())
+@click.argument("key", metavar="KEY", type=RunKeyType())
+@click.option(
+    "--branch",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    help="This deleted branch alone; may be given several times.",
+)
 @click.option(
     "--what-is-there",
     is_flag=True,
@@ -81,38 +93,54 @@ def retention_restore(
     config: Path | None,
     repository: str,
     key: RunKey,
+    only: tuple[str, ...],
     take_over: RunKey | None,
     *,
     what_is_there: bool,
 ) -> int:
-    """Revert the commits of a removal, if the objects of what they removed are still there.
+    """Bring back the entries of a removal, or the deleted branches of a mark.
 
-    RUN is the run key that `lakegc retention remove` showed. The store is asked for each object
-    first. If some are gone, nothing is reverted: how many and which is said, all of them are
-    listed in a file, and --what-is-there brings back the others. Staged entries that were reset
-    stay lost. The command may be given again: what is reverted stays reverted.
+    KEY is what `lakegc retention remove`, or `branches mark`, showed. Branches are made again at
+    the same commits. Of a removal the commits are reverted, if the objects of what they removed are
+    still there. The store is asked for each object first. If some are gone, nothing is reverted:
+    how many and which is said, all of them are listed in a file, and --what-is-there brings back
+    the others. Staged entries that were reset stay lost. The command may be given again: what is
+    back stays.
 
     \b
     Examples:
       lakegc retention restore my-repo 2026-11-20T02-00-00Z
       lakegc retention restore my-repo 2026-11-20T02-00-00Z --what-is-there
+      lakegc retention restore my-repo 2026-11-20T02-00-00Z --branch users-ann
     """  # noqa: D301 - as above
+    if only and what_is_there:
+        raise SettingsError(
+            "--branch is of deleted branches, and --what-is-there of removed entries",
+            "Give one of them.",
+        )
     with ExitStack() as stack:
-        from spark_core.branches import removal
+        from spark_core.branches.named_by_key import named_by_key
         from spark_core.lock import lease
 
         run = open_now(config, stack, repository)
+        if only or (not what_is_there and named_by_key(run, key) == "branches"):
+            return make_branches_again(run, key, only)
         if what_is_there:
             run = replace(run, take_over=None if take_over is None else str(take_over))
             stack.enter_context(lease.hold_lease(run, "undo"))
-        done = removal.undo(run, key, who=who(), what_is_there=what_is_there)
-        _show_undone(repository, key, done)
-        rules = [
-            RuleDone(each.rule, each.state, each.branch, None, each.commit, each.found)
-            for each in done
-        ]
-        tell(RulesDone(str(key), dry_run=False, rules=rules))
-        return 0 if all(each.is_as_wanted for each in done) else FAILED
+        return _revert(run, key, what_is_there=what_is_there)
+
+
+def _revert(run: Run, key: RunKey, *, what_is_there: bool) -> int:
+    from spark_core.branches import removal
+
+    done = removal.undo(run, key, who=who(), what_is_there=what_is_there)
+    _show_undone(run.repository.id, key, done)
+    rules = [
+        RuleDone(each.rule, each.state, each.branch, None, each.commit, each.found) for each in done
+    ]
+    tell(RulesDone(str(key), dry_run=False, rules=rules))
+    return 0 if all(each.is_as_wanted for each in done) else FAILED
 
 
 def confirm_removal(config: Path | None, repository: str, digest: str, *, resets: bool) -> int:
@@ -153,8 +181,6 @@ def _require_this_one(version: Version, digest: str, *, resets: bool) -> None:
     Raises:
         SettingsError: If the digest is too short or another one, or objects expire by the policy.
     """
-    from spark_core.errors import SettingsError
-
     if len(digest) < 12 or not version.policy_digest.startswith(digest):
         raise SettingsError(
             f"the digest of version {version.number} of the policy is {version.policy_digest}, and "

@@ -48,10 +48,13 @@ def show_branches(shown: Console, settings: Settings) -> None:
     shown.print(console.table("Its branches", ("", "branch", "why"), rows))
     key = RunKey.parse(made.mark)
     marked.confirm(run, key, who=_WHO)
+    # A removal of the same second has the same key; the names say that branches are meant.
+    undo = f"lakegc retention restore {REPOSITORY_ID} {key}"
     for each in delete_branches.delete(run, key, who=_WHO):
+        undo += f" --branch {each.branch}" if each.outcome == "deleted" else ""
         until = "" if each.until is None else f", can be made again until {each.until:%Y-%m-%d}"
         shown.print(f"  {each.branch}: {each.outcome}{until}", markup=False)
-    shown.print(f"  undo     lakegc retention branches restore {REPOSITORY_ID} {key}", markup=False)
+    shown.print(f"  undo     {undo}", markup=False, soft_wrap=True)
 
 
 def _opened(settings: Settings) -> Run:

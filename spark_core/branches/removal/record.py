@@ -216,6 +216,11 @@ def missing_list(run: Run, removal: str, rule: int) -> str:
     return f"{lakegc_keys.removal(removal)}missing-{rule:04d}-{run.key}.parquet"
 
 
+def is_there(run: Run, key: RunKey) -> bool:
+    """Say whether a removal has a record."""
+    return run.store.exists(f"{lakegc_keys.removal(key)}{_BEGUN}")
+
+
 def load(run: Run, key: RunKey) -> RemovalRecord:
     """Read the record of a removal.
 

@@ -97,7 +97,7 @@ class _Deletion:
             return f"No branch is known to be deleted by this call.{doubt}"
         return (
             f"Deleted by this call: {', '.join(self._deleted)}. Each can be restored (`lakegc "
-            f"retention branches restore {name} {mark}`).{doubt}"
+            f"retention restore {name} {mark}`).{doubt}"
         )
 
     def of(self, confirmed: Mapping[int, MarkedBranch]) -> list[BranchOutcome]:

@@ -206,6 +206,11 @@ def confirm(run: Run, key: RunKey, *, who: str, only: Collection[str] = ()) -> B
     return _put(run.store, where, confirmed, "a confirmation of this mark")
 
 
+def is_there(run: Run, key: RunKey) -> bool:
+    """Say whether there is a mark of a key."""
+    return run.store.exists(lakegc_keys.branch_mark_key(key))
+
+
 def load(run: Run, key: RunKey) -> BranchMark:
     """Read a mark.
 

@@ -15,7 +15,6 @@ ACTING = (
     "confirm", "restore", "hold add", "hold remove", "rules set", "rules delete", "retention set",
     "retention delete", "retention remove", "retention restore", "certificate",
     "erase", "retention branches mark", "retention branches delete",
-    "retention branches restore",
 )  # fmt: skip
 
 

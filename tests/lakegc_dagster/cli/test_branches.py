@@ -99,8 +99,8 @@ def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox
     time.sleep(1)
     later = retention("branches", "mark", "repo").stdout
     assert f"deleted  dev-1: until {until}" in later
-    assert f"lakegc retention branches restore repo {key}" in later
-    undone = retention("branches", "restore", "repo", key)
+    assert f"lakegc retention restore repo {key} --branch dev-1" in later
+    undone = retention("restore", "repo", key)
     assert undone.exit_code == 0, undone.output
     assert undone.stdout.count("made again") >= 2
     assert heads(sandbox) == before
@@ -112,10 +112,16 @@ def test_one_branch_is_confirmed_and_undone_by_name(retention, sandbox):
     assert confirm(retention, key, "--branch", "dev-2").exit_code == 0
     assert retention("branches", "delete", "repo", key).exit_code == 0
     assert set(before) - set(heads(sandbox)) == {"dev-2"}
-    wrong = retention("branches", "restore", "repo", key, "--branch", "dev-1")
+    wrong = retention("restore", "repo", key, "--branch", "dev-1")
     assert wrong.exit_code == 1
     assert "did not delete dev-1; it deleted: dev-2" in wrong.stderr
-    undone = retention("branches", "restore", "repo", key, "--branch", "dev-2")
+    both = retention("restore", "repo", key, "--branch", "dev-2", "--what-is-there")
+    assert both.exit_code == 2
+    assert "--branch is of deleted branches" in both.stderr
+    entries = retention("restore", "repo", key, "--what-is-there")
+    assert entries.exit_code == 1
+    assert f"there is no removal {key}" in entries.stderr
+    undone = retention("restore", "repo", key, "--branch", "dev-2")
     assert (undone.exit_code, heads(sandbox)) == (0, before)
 
 
@@ -176,9 +182,9 @@ def test_what_is_no_such_command_is_a_usage_error(retention, sandbox, words):
 
 def test_each_step_is_told_to_programs(retention):
     def told(*words):
-        return json.loads(retention("branches", *words, "--json").stdout)
+        return json.loads(retention(*words, "--json").stdout)
 
-    marked = told("mark", "repo")
+    marked = told("branches", "mark", "repo")
     assert {each["branch"]: each["goes"] for each in marked["result"]["branches"]} == {
         "dev-1": True, "dev-2": True, "dev-keep": False, "main": False,
     }  # fmt: skip
@@ -186,7 +192,7 @@ def test_each_step_is_told_to_programs(retention):
     assert marked["next_step"] == f"lakegc confirm repo branches --run {key}"
     confirmed = confirm(retention, key, "--json")
     assert json.loads(confirmed.stdout)["result"]["found"] == "dev-1, dev-2"
-    deleted = told("delete", "repo", key)["result"]["branches"]
+    deleted = told("branches", "delete", "repo", key)["result"]["branches"]
     assert [each["outcome"] for each in deleted] == ["deleted", "deleted"]
     restored = told("restore", "repo", key, "--branch", "dev-1")["result"]["branches"]
     assert [(each["branch"], each["until"]) for each in restored] == [("dev-1", None)]

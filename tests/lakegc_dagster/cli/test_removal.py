@@ -194,7 +194,7 @@ def test_what_if_of_rules_that_remove_needs_no_mark(place):
 def test_a_removal_that_nobody_made_is_told(place):
     refused = place.retention("restore", place.name, "2020-01-01T00-00-00Z")
     assert refused.exit_code == 1
-    assert "there is no removal 2020-01-01T00-00-00Z" in refused.stderr
+    assert "there is no removal and no mark of branches 2020-01-01T00-00-00Z" in refused.stderr
 
 
 def test_the_effects_of_a_policy_are_told_apart(place):
