@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ LEFT_OUT = {5, 17, 36, 42, 63, 65}
 COUNTED = {"what is held of it is counted", "and what comes to its comparison with the plan"}
 
 
+@cache
 def _tests_of(file: Path) -> set[str]:
     found = ast.walk(ast.parse(file.read_text()))
     return {

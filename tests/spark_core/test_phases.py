@@ -185,10 +185,16 @@ _OF_A_PHASE = re.compile(
 
 def said_in(file):
     """Texts of a module with their lines, without docstrings; adjacent literals are one text."""
-    tree = ast.parse(file.read_text())
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+    docstrings = set()
+    # A statement comes before what it is made of.
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Expr):
+            docstrings.add(id(node.value))
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+        ):
             yield node.lineno, node.value
 
 
@@ -200,10 +206,13 @@ def test_no_message_says_what_only_the_phase_of_the_work_knows():
         for file in sorted((root / package).rglob("*.py"))
     ]
     assert len(files) > 150
+    # Each text that is looked for has one of them; most modules have none.
+    words = re.compile("nothing|stands", re.IGNORECASE)
     offenders = [
         f"{file.relative_to(root)}:{line}: {text.strip()[:120]}"
         for file in files
         if file != Path(phases.__file__) and "sandbox" not in file.parts
+        if words.search(file.read_text())
         for line, text in said_in(file)
         if _OF_A_PHASE.search(text)
     ]

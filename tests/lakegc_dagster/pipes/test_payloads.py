@@ -1,4 +1,8 @@
-"""The parameters are what the Pipes clients and the services' own models take."""
+"""The parameters are what the Pipes clients and the services' own models take.
+
+The clients are imported by the tests that use them: that takes longer than all tests of most files,
+and each process that runs tests loads this one.
+"""
 
 import json
 import re
@@ -16,17 +20,6 @@ import responses
 from botocore.stub import Stubber
 from botocore.validate import validate_parameters
 from dagster._core.workspace.autodiscovery import loadable_targets_from_python_file
-from dagster_aws.pipes import (
-    PipesEMRClient,
-    PipesEMRContainersClient,
-    PipesGlueClient,
-    PipesS3ContextInjector,
-    PipesS3MessageReader,
-)
-from dagster_databricks import PipesDatabricksClient
-from dagster_databricks.pipes import PipesDbfsMessageReader
-from databricks.sdk import WorkspaceClient
-from databricks.sdk.service.jobs import SubmitTask
 
 from lakegc_dagster.pipes.launched import STEP
 from lakegc_dagster.pipes.launchers import ENTRY
@@ -43,9 +36,9 @@ from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, moto_s3
 DOCS = Path(__file__).parents[3] / "docs"
 # What each client asks of its service.
 SERVICES = {
-    PipesEMRClient: ("emr", "RunJobFlow"),
-    PipesEMRContainersClient: ("emr-containers", "StartJobRun"),
-    PipesGlueClient: ("glue", "StartJobRun"),
+    "PipesEMRClient": ("emr", "RunJobFlow"),
+    "PipesEMRContainersClient": ("emr-containers", "StartJobRun"),
+    "PipesGlueClient": ("glue", "StartJobRun"),
 }
 FLOW = {
     "Name": "collector",
@@ -83,6 +76,8 @@ def aws(monkeypatch, s3):
 
 
 def reader(s3):
+    from dagster_aws.pipes import PipesS3MessageReader
+
     return PipesS3MessageReader(bucket=s3.bucket(), client=s3.client(), interval=0.1)
 
 
@@ -106,6 +101,8 @@ class Glue:
 
 @pytest.mark.slow
 def test_glue_gets_its_arguments_and_tells_through_s3_what_the_entry_did(place, aws):  # noqa: F811
+    from dagster_aws.pipes import PipesGlueClient, PipesS3ContextInjector
+
     injector = PipesS3ContextInjector(bucket=aws.bucket(), client=aws.client())
     client = PipesGlueClient(injector, message_reader=reader(aws), client=Glue())
 
@@ -133,6 +130,8 @@ def started(client, **parameters):
 
 
 def test_a_job_flow_is_what_emr_and_its_client_take(aws):
+    from dagster_aws.pipes import PipesEMRClient
+
     emr = boto3.client("emr")
     asked = emr_job_flow(FLOW, "s3://bucket/entry.py", ["--deploy-mode", "cluster"])
     with Stubber(emr) as stub:
@@ -153,6 +152,8 @@ def test_a_job_flow_is_what_emr_and_its_client_take(aws):
 
 
 def test_a_job_run_is_what_emr_on_kubernetes_and_its_client_take(aws):
+    from dagster_aws.pipes import PipesEMRContainersClient
+
     containers = boto3.client("emr-containers")
     options = ["--conf", "spark.executor.cores=2"]
     asked = emr_containers_job_run(JOB, "s3://bucket/entry.py", options)
@@ -184,6 +185,11 @@ def databricks():
 
 @pytest.mark.parametrize("compute", [NEW, EXISTING])
 def test_a_task_is_what_databricks_and_its_client_take(databricks, compute):
+    from dagster_databricks import PipesDatabricksClient
+    from dagster_databricks.pipes import PipesDbfsMessageReader
+    from databricks.sdk import WorkspaceClient
+    from databricks.sdk.service.jobs import SubmitTask
+
     asked = databricks_task("dbfs:/lakegc/entry.py", compute, [{"pypi": {"package": "lakegc"}}])
     # A word that the SDK does not know would be lost on the way.
     assert SubmitTask.from_dict(asked).as_dict() == asked
@@ -245,9 +251,11 @@ def handed_on(file, name, monkeypatch):
     assert given.pop("extras") == {"lakegc": {}}
     ((word, asked),) = given.items()
     assert word in signature(run_of_client).parameters
-    if client is PipesDatabricksClient:
+    if client.__name__ == "PipesDatabricksClient":
+        from databricks.sdk.service.jobs import SubmitTask
+
         return isinstance(asked, SubmitTask)
-    service, operation = SERVICES[client]
+    service, operation = SERVICES[client.__name__]
     model = boto3.client(service).meta.service_model.operation_model(operation)
     tokens = dict.fromkeys(model.idempotent_members, "made by boto3")
     return validate_parameters({**tokens, **asked}, model.input_shape) is None
