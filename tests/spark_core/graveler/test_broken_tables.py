@@ -226,7 +226,7 @@ _PIECE = st.binary(max_size=90) | st.text("ab", max_size=9).map(str.encode)
 _TAGS = st.sampled_from([0, 1, 2, 3, 0xF0, 0xF4, 0xF8, 0xFC, 0xFF])
 
 
-@settings(max_examples=examples(300, 3000), deadline=None)
+@settings(max_examples=examples(150, 3000), deadline=None)
 @given(
     st.lists(st.tuples(_PIECE, st.sampled_from([1, 2, 40])), max_size=8),
     st.lists(st.tuples(st.integers(0, 10**6), _TAGS | st.integers(0, 255)), max_size=3),
@@ -713,7 +713,7 @@ def test_a_metarange_of_objects_does_not_pass_for_a_dump():
     refuses(ranges[0].data, "it holds records of `branch` (property `entity`), wanted objects")
 
 
-@settings(max_examples=examples(120, 300), deadline=None)
+@settings(max_examples=examples(60, 300), deadline=None)
 @given(st.data())
 def test_any_bytes_behind_fitting_checksums_are_refused_or_read_whole(data):
     """Changed bytes in blocks of a good table give an error or a valid batch, never a crash."""

@@ -22,7 +22,7 @@ MARGINS = (timedelta(0), timedelta(hours=1))
 BRANCHES = ("main", "dev", "rel", "b1", "b2", "b3", "b4", "b5", "b6", "b7")
 
 # Graphs tried in the default tests and in the deep ones; each against both margins.
-GRAPHS, DEEP_GRAPHS = 1_000, 100_000
+GRAPHS, DEEP_GRAPHS = 400, 100_000
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ def policies(draw):
     return Policy(tuple(r if r.branch else Rule(None, "", r.periods, r.is_enabled) for r in rules))
 
 
+@settings(max_examples=examples(20, 100))
 @given(worlds())
 def test_an_introduction_is_a_commit_that_has_an_entry_that_no_ancestor_has(world):
     judge, entries = world.judge(Policy(()))
