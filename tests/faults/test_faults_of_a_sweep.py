@@ -8,12 +8,13 @@ from tests.support.fault_world import MARKED, points, rotated, sweep_command, tr
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * 3_600)]
 
-# Points of the slow tests, in which all calls and all kinds of fault occur in turn; the default
-# tests try one in the middle.
+# Points of the slow tests, in which all calls and all kinds of fault occur in turn. The default
+# tests kill a smaller sweep before and after each of its changes (sweep/test_sweep_killed.py).
 FEW = 3
 
 
-@pytest.mark.parametrize("few", [1, pytest.param(FEW, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("few", [1, FEW])
 def test_a_sweep_that_fails_at_some_call_loses_nothing_and_is_finished_by_another(
     world, record_property, few
 ):

@@ -131,6 +131,8 @@ def _slices_are_listed(monkeypatch):
     monkeypatch.setattr(objects_now, "HEADS", 2)
 
 
+# The default tests kill a whole sweep at each change of the store (sweep/test_sweep_killed.py).
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["once", "every way"]
 )

@@ -207,6 +207,7 @@ def test_tables_without_their_checks_have_no_verdict_and_are_not_swept(ground):
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.slow
 def test_a_run_key_in_the_future_is_refused(ground):
     result = ground.job("mark_and_sweep", new_key(ago=timedelta(hours=-1)))
     assert failure(result).startswith("UnsafePlanError: run key ")
@@ -226,6 +227,7 @@ def test_without_settings_a_run_says_what_to_write(ground):
     assert failure(result).startswith("SettingsError: no settings: there is no lakegc.toml")
 
 
+@pytest.mark.slow
 def test_wrong_keys_are_refused_by_name_and_never_shown(ground):
     wrong = ground.with_settings()
     wrong.settings._env = {
@@ -237,6 +239,7 @@ def test_wrong_keys_are_refused_by_name_and_never_shown(ground):
     assert "hush" not in failure(result)
 
 
+@pytest.mark.slow
 def test_a_repository_that_does_not_exist_is_refused(ground):
     document = ground.settings.model_dump(exclude_unset=True)
     document["repositories"]["absent"] = {"mode": "mark"}

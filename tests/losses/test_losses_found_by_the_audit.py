@@ -298,8 +298,10 @@ def test_53_only_what_no_commit_retained_and_nobody_staged_at_that_instant_is_br
 @pytest.mark.parametrize(
     "happened",
     [
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("killed", "broken off")),
-        "damaged",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("killed", "broken off", "damaged")
+        ),
         "switched off",
     ],
 )

@@ -83,7 +83,11 @@ def next_is_clean(place: HidingPlace, days: float = 9) -> str:
 @pytest.mark.parametrize(
     "tells", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["told", "untold"]
 )
-@pytest.mark.parametrize("is_between", [True, False], ids=["with a run between", "at once"])
+@pytest.mark.parametrize(
+    "is_between",
+    [pytest.param(True, marks=pytest.mark.slow), False],
+    ids=["with a run between", "at once"],
+)
 def test_62_a_committed_object_was_lost_and_the_same_was_uploaded_again(
     place: HidingPlace, *, is_between: bool, tells: bool
 ) -> None:
@@ -146,7 +150,11 @@ def test_62_what_may_go_was_written_over_or_lost_and_the_index_had_it_as_it_was(
     [False, pytest.param(True, marks=pytest.mark.slow)],
     ids=["", "the store tells contents"],
 )
-@pytest.mark.parametrize("days", [16, 9.99], ids=["before the mark", "before the sweep"])
+@pytest.mark.parametrize(
+    "days",
+    [16, pytest.param(9.99, marks=pytest.mark.slow)],
+    ids=["before the mark", "before the sweep"],
+)
 def test_62_a_committed_object_was_lost_and_an_old_one_was_staged_in_its_place(
     place: HidingPlace, days: float, *, tells: bool
 ) -> None:
@@ -303,7 +311,11 @@ def test_62_entries_were_not_those_of_their_ranges(place: HidingPlace) -> None:
     assert "did not end" in next_is_clean(place)
 
 
-@pytest.mark.parametrize("alike", [True, False], ids=["of one number", "of other numbers"])
+@pytest.mark.parametrize(
+    "alike",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["of one number", "of other numbers"],
+)
 def test_62_arrays_lay_under_another_range(place: HidingPlace, *, alike: bool) -> None:
     place.committed(50, "p", b"first")
     for number in range(1 if alike else 2):
@@ -317,7 +329,7 @@ def test_62_arrays_lay_under_another_range(place: HidingPlace, *, alike: bool) -
     assert "did not end" in next_is_clean(place)
 
 
-@pytest.mark.parametrize("kind", ["ranges", "trees"])
+@pytest.mark.parametrize("kind", ["ranges", pytest.param("trees", marks=pytest.mark.slow)])
 def test_62_arrays_changed_places_and_none_of_them_is_read_again(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -343,7 +355,7 @@ def _with_exchanged_names(rows: pa.Table) -> pa.Table:
     return rows.set_column(0, rows.schema.field(0), names)
 
 
-@pytest.mark.parametrize("column", ["count", "outside"])
+@pytest.mark.parametrize("column", ["count", pytest.param("outside", marks=pytest.mark.slow)])
 def test_62_the_row_of_a_range_said_something_else(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
@@ -509,7 +521,7 @@ def test_54_a_purge_asked_a_mark_that_had_not_read_every_range(place: HidingPlac
     assert run.store.exists(quarantine.key_of(run.key, old))
 
 
-@pytest.mark.parametrize("what", ["metarange", "range"])
+@pytest.mark.parametrize("what", ["metarange", pytest.param("range", marks=pytest.mark.slow)])
 def test_54_a_table_of_an_expired_commit_was_lost(place: HidingPlace, what: str) -> None:
     place.committed(50, "p")
     gone = place.metarange(place.commit(49, allow_empty=True))
@@ -531,7 +543,7 @@ def test_54_a_table_of_an_expired_commit_was_lost(place: HidingPlace, what: str)
 @pytest.mark.parametrize(
     "kind",
     [
-        kind if kind in ("slices", "ranges") else pytest.param(kind, marks=pytest.mark.slow)
+        kind if kind == "slices" else pytest.param(kind, marks=pytest.mark.slow)
         for kind in index_files.KINDS
     ],
 )

@@ -13,7 +13,7 @@ from lakegc_dagster.sandbox.history import documents_history
 from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SETTINGS = """\
 [server]
@@ -53,13 +53,11 @@ def place(spark, tmp_path_factory):
         yield Place(sandbox, folder)
 
 
-@pytest.mark.slow
 def test_each_mark_says_in_one_line_who_worked(place):
     for marked in (place.first, place.second):
         assert re.findall(r"^worked .*$", marked.stdout, re.MULTILINE) == ["worked   this process"]
 
 
-@pytest.mark.slow
 def test_each_mark_says_what_it_read_and_both_find_the_same(place):
     assert "clean: no mark of this repository has passed yet; reading began" in place.first.stdout
     told = re.search(
@@ -103,7 +101,6 @@ def test_what_if_answers_by_the_newest_mark_of_either_kind(place):
     assert found[0]["answers"] == found[1]["answers"]
 
 
-@pytest.mark.slow
 def test_a_clean_run_can_be_asked_for(place):
     clean = place.lakegc("mark", "repo", "--full").stdout
     assert "clean: a clean run was asked for" in clean
