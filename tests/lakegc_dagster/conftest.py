@@ -140,6 +140,19 @@ def settings_of(sandbox: Sandbox, repository_ids: Sequence[str], **own) -> Setti
     return settings
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _databases_in_memory_have_no_revision():
+    """Leave out the revision of databases that are made whole and end with their process.
+
+    To note it alembic loads ninety files, three quarters of what such an instance takes.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for storage in ("event_log", "runs"):
+            place = f"dagster._core.storage.{storage}.in_memory.stamp_alembic_rev"
+            patch.setattr(place, lambda _config, _connection: None)
+        yield
+
+
 @contextmanager
 def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
     """Stand in for `open_instance` where no test looks at the home.
