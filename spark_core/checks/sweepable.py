@@ -15,7 +15,7 @@ from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import VerdictError
 from spark_core.plain_text import span_text
 from spark_core.records import tables
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
@@ -32,7 +32,8 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
 
     Raises:
         VerdictError: If the verdict is missing, failed, too old or from the future. If it belongs
-            to another instance, other options or other bytes. If a check fails now.
+            to another instance, other options or other bytes. If it names more than the settings
+            now let go. If a check fails now.
         CorruptTableError: If the verdict or a confirmation is not as it was written.
         ChainError: If a table of the mark is missing.
     """
@@ -54,6 +55,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     stored = load_mark(run, anew=True)
     _require_same_tables(run, verdict, stored)
     _require_within(run, stored[tables.NAMESPACE_SLICES.name].manifest)
+    _require_no_more(run, stored[tables.EXPIRED_ADDRESSES.name].manifest)
     confirmed = confirmed_checks(run, verdict)
     failed = [
         result
@@ -146,6 +148,16 @@ def _require_within(run: Run, slices: Manifest) -> None:
             ", the sweep "
             f"is to stay within mark {run.reference_mark!r}: what that one does not name would go "
             "as well",
+            MARK_AGAIN,
+        )
+
+
+def _require_no_more(run: Run, expired: Manifest) -> None:
+    """Refuse a mark of what nothing reaches, where the settings by now leave that to others."""
+    if not run.options.collects_unreachable and not ExpiredFigures.of(expired).policy_only:
+        raise VerdictError(
+            f"run {run.key} of {run.repository.id} was marked to let go what nothing reaches, and "
+            'now its settings say `policies = "only"`',
             MARK_AGAIN,
         )
 

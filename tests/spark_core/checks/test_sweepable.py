@@ -187,6 +187,18 @@ def test_a_sweep_that_is_to_stay_within_a_mark_of_the_reference_job_takes_no_mar
         sweepable.require_sweepable(replace(run, reference_mark="other"))
 
 
+@pytest.mark.parametrize("swept", ["sweep", "only"])
+@pytest.mark.parametrize("is_policy_only", [None, True])
+def test_where_the_settings_say_only_no_mark_is_swept_that_lets_more_go(run, swept, is_policy_only):
+    _marked(run, expired_addresses={"policy_only": is_policy_only})
+    now = _under(run, policies=swept)
+    if swept == "sweep" or is_policy_only:
+        sweepable.require_sweepable(now)
+        return
+    with pytest.raises(VerdictError, match=r'what nothing reaches, .* `policies = "only"`'):
+        sweepable.require_sweepable(now)
+
+
 def test_a_verdict_from_the_future_is_refused(run):
     _marked(run)
     _edit(run, concluded_at=(NOW + timedelta(minutes=5)).isoformat())
