@@ -129,8 +129,9 @@ RETAINED_COMMITS = pa.schema(
     ]
 )
 
-# The newest expired commit that has a metarange which no retained commit has, newest first. It
-# chooses the words of reports. Key: metarange_id.
+# Of the expired commits that have a metarange which no retained commit has, the one that was kept
+# last; that which was kept last of all comes first. It chooses the words of reports. Key:
+# metarange_id.
 EXPIRED_COMMITS = pa.schema(
     [
         pa.field("commit_id", pa.string(), nullable=False),
@@ -213,7 +214,7 @@ TAKEN_RANGES = pa.schema(
         *INDEXED_RANGES,
         pa.field("is_head", pa.bool_(), nullable=False),
         pa.field("is_retained", pa.bool_(), nullable=False),
-        # Row of the newest expired commit that has it; null where a retained commit has it, too.
+        # Row of the expired commit that has it and was kept last; null where a retained one has it.
         pa.field("newest", pa.int32()),
     ]
 )

@@ -71,7 +71,7 @@ def restore(
     only if all requested objects are back.
 
     A path names the object that REF has there, if RUN let it go, else every object that RUN let go
-    and whose newest path it was, whatever REF has there now. Objects that may have lain below
+    and whose last path it was, whatever REF has there now. Objects that may have lain below
     a folder, although no path on record says so, are counted; they come back without --address.
 
     \b

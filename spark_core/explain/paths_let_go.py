@@ -22,14 +22,14 @@ from spark_core.spark.exchange import Batches
 def let_go_under(run: Run, path: str) -> list[str]:
     """Return the addresses of the objects of a path that a run let go, by its explanations.
 
-    An object is known there by the newest path that it had.
+    An object is known there by the last path that it had.
 
     Args:
         run: The run.
         path: A path of the repository; one that ends in a slash names everything below it.
 
     Returns:
-        Relative addresses, that of the newest commit first.
+        Relative addresses, that of the commit that was kept last first.
 
     Raises:
         ChainError: If the run explained nothing.
@@ -65,7 +65,7 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
 
     Returns:
         For an address: itself. For a path: the address that the ref has there now, then those of
-        objects that had it as their newest path when a run let them go, newest first.
+        objects that had it as their last path when a run let them go, those kept last first.
 
     Raises:
         LakegcError: As `address_of`; NotFoundError only if no stored run knows the path either.
@@ -164,10 +164,10 @@ def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
     if not wanted.endswith("/"):
         return NotFoundError(
             f"{wanted}: run {run.key} let go neither the object that {ref} has there nor one "
-            "whose newest path this was",
+            "whose last path this was",
             f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
         )
-    found = f"{wanted}: run {run.key} let nothing go whose newest path is below that folder"
+    found = f"{wanted}: run {run.key} let nothing go whose last path is below that folder"
     missed = not_on_record(run, wanted)
     return NotFoundError(
         f"{found}; {missed}" if missed else found,
@@ -204,7 +204,7 @@ def _by_address(run: Run) -> str:
 def not_on_record(run: Run, wanted: str) -> str:
     """Say which objects may have lain below a folder although no explanation lists them there.
 
-    Explanations hold only the newest path of an object, and nothing of objects that no commit had
+    Explanations hold only the last path of an object, and nothing of objects that no commit had
     or that were not explained.
 
     Args:
@@ -228,7 +228,7 @@ def not_on_record(run: Run, wanted: str) -> str:
     if elsewhere:
         clauses.append(
             f"{_objects(elsewhere)} that it let go also had other paths, and "
-            f"{'its' if elsewhere == 1 else 'their'} newest one is in another folder"
+            f"{'its' if elsewhere == 1 else 'their'} last one is in another folder"
         )
     if not clauses:
         return ""
@@ -240,7 +240,7 @@ def _objects(count: int) -> str:
 
 
 def _elsewhere(run: Run, folder: str) -> int:
-    """Count the objects with several paths whose newest one is outside a folder."""
+    """Count the objects with several paths whose last one is outside a folder."""
     named = run.load(tables.EXPLANATIONS).source(["path", "other_paths"])
     return sum(named.each(lambda: run.spark, partial(_outside, folder)))
 

@@ -47,7 +47,7 @@ _HASHED = pa.schema(
     ]
 )
 _WORDS = pa.schema([ENTRIES.field(name) for name in ("address_hash", "path", "newest")])
-# An object, and the first of the paths that its newest commit has it under.
+# An object, and the first of the paths under which its commit has it that was kept last.
 _FOUND = pa.schema(
     [
         *_LET_GO,
@@ -216,7 +216,7 @@ def _hashed(batches: Batches) -> Batches:
 
 
 def _met(tasks: int, bucket: Mapping[str, pa.Table]) -> Sent[tuple[int, int]]:
-    """Find the newest commit of each object.
+    """Find the commit of each object that was kept last.
 
     Returns:
         Objects and bytes of those that a commit had, and that no entry explains; and columns of

@@ -32,7 +32,7 @@ ENTRIES = pa.schema(
         schemas.COMMITTED_ADDRESSES.field("address_hash"),
         # Null where only short words are wanted, and so is the next column.
         pa.field("path", pa.binary()),
-        # Row of the newest commit in the table of expired commits.
+        # Row, in the table of expired commits, of the one that was kept last.
         pa.field("newest", pa.int32()),
         # What it says of its object: evidence of what cannot hide (`twins`). Of the checksum it is
         # the hash.
@@ -53,7 +53,7 @@ def commits_of(run: Run, commits: StoredTable) -> pa.Table | None:
         commits: Table 3.
 
     Returns:
-        Columns of `schemas.EXPIRED_COMMITS`, newest first; None if they are not those that the
+        Columns of `schemas.EXPIRED_COMMITS`, in their order; None if they are not those that the
         mark stored, as when somebody else made the table again.
     """
     told = CommitsFigures.of(commits.manifest).expired_metaranges
@@ -95,7 +95,7 @@ def entries(batch: pa.RecordBatch, *, with_paths: bool) -> pa.RecordBatch:
 
 
 def newest(some: Sequence[pa.Table]) -> pa.Table:
-    """Keep the newest commit of entries that differ in nothing else; columns of `ENTRIES`."""
+    """Keep the commit that was kept last of entries that differ in nothing else; columns of `ENTRIES`."""
     keys = ["address_hash", "path", "size_bytes", "checksum"]
     return (
         pa.concat_tables(some)

@@ -36,7 +36,7 @@ class Metarange:
     """A metarange to read, and its commits.
 
     The fields say whether a branch points at it and whether a retained commit has it, and give one
-    commit in words, or the row of its newest expired commit.
+    commit in words, or the row of its expired commit that was kept last.
     """
 
     id: str

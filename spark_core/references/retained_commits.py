@@ -1,4 +1,4 @@
-"""Table 3: the commits that keep their objects, and the newest ones that do not any more."""
+"""Table 3: the commits that keep their objects, and those that did so last."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _require_known(run: Run, found: ReadCommits) -> None:
 def _keep_expired(
     run: Run, found: ReadCommits, began: datetime, uncommitted: StoredTable
 ) -> tuple[ExpiredMetarangesFigures, Sequence[Manifest]]:
-    """Store the newest commit of each metarange that no retained commit has, up to a limit.
+    """Store the commit that was kept last of each metarange that no retained one has, to a limit.
 
     There is no limit where holds by path are to read them all (`held_paths`).
 
@@ -173,7 +173,7 @@ def _keep_expired(
         Whether these are all of them, and the table's manifest, so that the verdict names it; and
         the manifests to enclose.
     """
-    table = _newest_expired(found)
+    table = _last_kept(found)
     limit = table.num_rows if found.holds.of_paths else METARANGES[run.options.explain]
     made = list[Manifest]()
     if table.num_rows and limit:
@@ -189,19 +189,24 @@ def _keep_expired(
     return ExpiredMetarangesFigures(all=table.num_rows <= limit, manifest=named), made
 
 
-def _newest_expired(found: ReadCommits) -> pa.Table:
-    """Return the newest expired commit of each metarange that no retained commit has.
+def _last_kept(found: ReadCommits) -> pa.Table:
+    """Return, of each metarange that no retained commit has, the commit that was kept last.
+
+    Its rule is the one that let go what the metarange names: a younger commit of another branch may
+    have expired long before.
 
     Returns:
-        Columns of `schemas.EXPIRED_COMMITS`, key metarange_id, newest first.
+        Columns of `schemas.EXPIRED_COMMITS`, key metarange_id; that which was kept last comes first.
     """
     retained = set(found.table.column("metarange_id").to_pylist())
     commits = found.refs.commits
-    newest_first = sorted(
-        found.expired, key=lambda expiry: commits[expiry.commit_id].creation_date, reverse=True
+    last_first = sorted(
+        found.expired,
+        key=lambda expiry: (expiry.kept_until, commits[expiry.commit_id].creation_date),
+        reverse=True,
     )
     rows: dict[str, dict[str, Any]] = {}
-    for expiry in newest_first:
+    for expiry in last_first:
         commit = commits[expiry.commit_id]
         if commit.metarange_id and not (
             commit.metarange_id in retained or commit.metarange_id in rows

@@ -22,7 +22,7 @@ RANGES = pa.schema(
         pa.field("min_key", pa.binary(), nullable=False),
         pa.field("is_head", pa.bool_(), nullable=False),
         pa.field("is_retained", pa.bool_(), nullable=False),
-        # Row of the newest expired commit that has it; null where a retained commit has it, too.
+        # Row of the expired commit that has it and was kept last; null where a retained one has it.
         pa.field("newest", pa.int32()),
         # One of the commits that have it, in words; null where nobody asks.
         pa.field("why", pa.string()),

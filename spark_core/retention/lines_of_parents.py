@@ -32,6 +32,11 @@ class Expiry:
     days: int
     replaced_at: datetime
 
+    @property
+    def kept_until(self) -> datetime:
+        """When its retention ended, by the rules of now."""
+        return self.replaced_at + timedelta(days=self.days)
+
 
 @dataclass(frozen=True)
 class _Line:

@@ -159,7 +159,7 @@ def test_a_folder_tells_of_what_no_path_on_record_leads_to(run):
     assert deleted_addresses(then, folder) == ["data/s/a"]
     assert not_on_record(then, folder) == (
         f"2 objects that run {then.key} let go have no path on record, and 1 object that it let go "
-        "also had other paths, and its newest one is in another folder; without --address "
+        "also had other paths, and its last one is in another folder; without --address "
         "everything that it deleted comes back"
     )
     for one in (PATH, "data/s/a"):

@@ -29,7 +29,7 @@ def _found(bucket, tasks=1):
     return sent.keys(), {row.pop("address"): tuple(row.values()) for row in rows}
 
 
-def test_the_newest_commit_counts_and_the_first_of_its_paths_names_the_object():
+def test_the_commit_that_was_kept_last_counts_and_the_first_of_its_paths_names_the_object():
     bucket = _bucket(
         {"data/a": 7, "data/b": 8, "data/never-committed": 9},
         [
