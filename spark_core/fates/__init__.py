@@ -1,4 +1,7 @@
-"""What becomes of each listed object, and why: the only place that decides whether one may go.
+"""What becomes of each listed object, and why: the only place that lets one go.
+
+What branches answer in a sweep (`sweep.twins_now`), and a store that shows another object than the
+mark saw (`sweep.objects_now`), can only keep.
 
 `fate` has the fates, in the order in which they are decided, `deciding` the function that finds
 that of an object, `sentences` the words for each, `why_may_go` what more is said of one that

@@ -95,7 +95,7 @@ def entries(batch: pa.RecordBatch, *, with_paths: bool) -> pa.RecordBatch:
 
 
 def newest(some: Sequence[pa.Table]) -> pa.Table:
-    """Keep the commit that was kept last of entries that differ in nothing else; columns of `ENTRIES`."""
+    """Of entries that differ in nothing else, keep the commit that was kept last; as `ENTRIES`."""
     keys = ["address_hash", "path", "size_bytes", "checksum"]
     return (
         pa.concat_tables(some)

@@ -196,7 +196,7 @@ def _last_kept(found: ReadCommits) -> pa.Table:
     have expired long before.
 
     Returns:
-        Columns of `schemas.EXPIRED_COMMITS`, key metarange_id; that which was kept last comes first.
+        Columns of `schemas.EXPIRED_COMMITS`, key metarange_id; what was kept last comes first.
     """
     retained = set(found.table.column("metarange_id").to_pylist())
     commits = found.refs.commits

@@ -1,4 +1,4 @@
-"""Sums over the stored tables of a mark: every listed object gets exactly one fate."""
+"""What a report says of a mark, from the figures of its tables; each listed object has one fate."""
 
 from __future__ import annotations
 

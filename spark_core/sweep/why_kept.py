@@ -2,8 +2,8 @@
 
 An object is asked about twice. A look compares all of the plan with everything that may refer to
 it; of what that finds, the driver keeps hashes and reasons. Each round compares the objects that
-are left with these, just before they are deleted. Nothing else in a sweep says what refers to an
-object.
+are left with these, just before they are deleted. Beside it, only what branches show now keeps an
+object (`twins_now`).
 
 Hashes keep: two objects of one hash stay alike. What lets an object go although something refers
 to it is compared by its address.

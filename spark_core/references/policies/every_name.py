@@ -25,9 +25,9 @@ from spark_core.references.policies.canonical_names import Graph, lines, micros
 from spark_core.references.policies.dated_entries import entries_of
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import AT_HEAD, KEPT, RETAINED, Judge
-from spark_core.references.policies.named_by_rules import NamedByRules
 from spark_core.references.policies.objects_due import Judges
 from spark_core.references.policies.staged_due import StagedJudge
+from spark_core.references.policies.sums_by_rule import NamedByRules
 from spark_core.references.table_reader import TableReader
 from spark_core.retention import compacted_in
 from spark_core.run import Run

@@ -31,10 +31,10 @@ from spark_core.references.known_ranges import retained_hashes
 from spark_core.references.policies import staged_names, versions
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import Judged, meet_all_names
-from spark_core.references.policies.named_by_rules import NAMED
 from spark_core.references.policies.objects_due import LISTED, named_of_listed
 from spark_core.references.policies.staged_due import are_asked_for
 from spark_core.references.policies.staged_names import StagedNames
+from spark_core.references.policies.sums_by_rule import NAMED
 from spark_core.references.policies.waiting import what_waits
 from spark_core.run import Run, chain
 from spark_core.run.chain import Mark

@@ -23,8 +23,8 @@ from spark_core.references.policies import dated_entries, staged_names
 from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.due import Due, Entry, Judge
-from spark_core.references.policies.named_by_rules import NamedByRules
 from spark_core.references.policies.staged_due import StagedJudge
+from spark_core.references.policies.sums_by_rule import NamedByRules
 from spark_core.spark.exchange import Sent
 
 Name = TypeVar("Name")
