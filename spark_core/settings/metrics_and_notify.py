@@ -152,8 +152,10 @@ class MetricsSettings(Section):
     @classmethod
     def _is_a_gateway(cls, push_gateway: str | None) -> str | None:
         if push_gateway is not None:
-            path = split_url(push_gateway, schemes=_WEB, named_in="push_password_env").path
-            if "/metrics/job" in path and not _JOB.search(path):
+            parts = split_url(push_gateway, schemes=_WEB, named_in="push_password_env")
+            is_job_missing = "/metrics/job" in parts.path and not _JOB.search(parts.path)
+            # HTTP would take what stands behind a colon for the password.
+            if is_job_missing or ":" in (parts.user or ""):
                 raise ValueError("a URL like https://USER@HOST/metrics/job/NAME")
         return push_gateway
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
+
+# No URL holds these: Python's own reader drops some of them in silence.
+_NO_URL = re.compile(r"[\s\x00-\x1f\x7f\\]")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ def split_url(url: str, *, schemes: tuple[str, ...], named_in: str) -> UrlWithUs
     try:
         parts = urlsplit(url)
         port = parts.port
+        # As a socket does, so that a name that none can be is refused here.
+        (parts.hostname or "").encode("idna")
     except ValueError:
         raise ValueError(wanted) from None
     if parts.password is not None:
@@ -58,7 +64,11 @@ def split_url(url: str, *, schemes: tuple[str, ...], named_in: str) -> UrlWithUs
             "a URL without a password: put that into an environment variable, and the variable's "
             f"name into {named_in}"
         )
-    if parts.scheme not in schemes or not parts.hostname or parts.query or parts.fragment:
+    # A password with a slash in it ends the host too early, and stands in the path then.
+    is_in_path = "@" in parts.path.replace("@base64/", "/")
+    if _NO_URL.search(url) or is_in_path or parts.query or parts.fragment:
+        raise ValueError(wanted)
+    if parts.scheme not in schemes or not parts.hostname:
         raise ValueError(wanted)
     user = unquote(parts.username) if parts.username else None
     return UrlWithUser(parts.scheme, user, parts.hostname, port, parts.path)

@@ -55,6 +55,7 @@ def test_the_url_of_a_gateway_names_the_job_or_it_is_lakegc(url, expected):
         ({"push_gateway": "https://me:hush@host"}, "variable's name into push_password_env"),
         ({"push_gateway": "host:9091"}, "a URL like https://USER@HOST"),
         ({"push_gateway": "https://host/metrics/job/"}, "like https://USER@HOST/metrics/job/NAME"),
+        ({"push_gateway": "https://me%3Ahush@host", "push_password_env": "P"}, "like https://USER"),
         ({"push_gateway": ""}, "a URL like https://USER@HOST"),
         ({"push_gateway": "https://me@host"}, "push_password_env together, or neither"),
         (

@@ -24,7 +24,12 @@ def test_a_password_is_refused_with_its_place_and_never_shown(url):
 
 
 @pytest.mark.parametrize(
-    "url", ["hush", "ftp://hush", "https://", "https://h?hush", "https://h#hush", "https://[hush"]
+    "url",
+    [
+        *("hush", "ftp://hush", "https://", "https://h?hush", "https://h#hush", "https://[hush"),
+        *("https://my hush", "https://h\nush", "https://h/hush ", "https://h\\hush"),
+        *("https://hush..example.com", f"https://{'hush' * 16}", "https://me:12/hush@host"),
+    ],
 )
 def test_what_is_no_such_url_is_refused_and_not_shown(url):
     with pytest.raises(ValueError, match="a URL like https://USER@HOST") as refused:
