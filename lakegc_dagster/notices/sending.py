@@ -195,7 +195,7 @@ def _mail(settings: Settings, message: Message) -> None:
             if to.user is not None and password is not None:
                 server.login(to.user, password)
             server.send_message(mail)
-    except (OSError, smtplib.SMTPException) as problem:
+    except (OSError, smtplib.SMTPException, UnicodeError) as problem:
         raise TransientError(
             f"the mail server {to.host}:{to.port} did not take the message "
             f"({type(problem).__name__})"

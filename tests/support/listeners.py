@@ -36,6 +36,8 @@ class _Smtp(socketserver.StreamRequestHandler):
             elif line.upper() == "DATA":
                 in_data = True
                 self.wfile.write(b"354 go on\r\n")
+            elif line.upper().startswith("EHLO"):
+                self.wfile.write(b"250-loopback\r\n250 AUTH PLAIN\r\n")
             elif line.upper() == "QUIT":
                 self.wfile.write(b"221 bye\r\n")
                 return

@@ -3,6 +3,7 @@
 import email
 import json
 import re
+import smtplib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -115,6 +116,20 @@ def test_a_mail_server_without_the_tls_that_its_url_says_gets_nothing(mail, sche
     with pytest.raises(LakegcError, match=f"127.0.0.1:{mail.port} did not take the message"):
         tell(made, REFUSED)
     assert not mail.got
+
+
+def test_a_password_that_the_mail_server_cannot_be_told_keeps_no_other_way_from_its_message(
+    web, mail, monkeypatch
+):
+    monkeypatch.setattr(smtplib.SMTP, "starttls", lambda *_, **__: None)
+    more = {"smtp": f"smtp://me@127.0.0.1:{mail.port}", "smtp_password_env": "PASSWORD"}
+    made = settings(
+        {"HOOK": web.url, "PASSWORD": "s3cret\u00fc"}, webhook_env="HOOK", **by_mail(1, **more)
+    )
+    with pytest.raises(LakegcError, match=r"the message \(UnicodeEncodeError\)") as raised:
+        tell(made, REFUSED)
+    assert "s3cret" not in str(raised.value)
+    assert (len(web.got), mail.got) == (1, [])
 
 
 def test_a_way_that_fails_keeps_no_other_from_its_message_and_shows_no_secret(web, mail):
