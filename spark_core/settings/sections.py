@@ -85,6 +85,14 @@ class SparkSettings(Section):
     always: bool = False
     config: dict[str, str] = Field(default_factory=dict)
 
+    @field_validator("master")
+    @classmethod
+    def _hides_no_token(cls, master: str | None) -> str | None:
+        # Spark's own refusal would quote it.
+        if master is not None and ";" in master and not master.startswith(_CONNECT):
+            raise ValueError(f"a Spark master, or a Spark Connect server like {_CONNECT}host:15002")
+        return master
+
     @property
     def remote(self) -> str | None:
         """The address of a Spark Connect server, if `master` is one; it may hold a token."""

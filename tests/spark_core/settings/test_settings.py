@@ -60,6 +60,13 @@ def test_a_connect_server_takes_the_place_of_a_master(write, monkeypatch):
     assert os.environ["SPARK_REMOTE"] == "sc://of-the-environment", "no session has started"
 
 
+@pytest.mark.parametrize("master", ["SC://host/;token=S3CRET", "host:15002/;token=S3CRET"])
+def test_a_token_is_taken_in_the_address_of_a_connect_server_alone(write, master):
+    with pytest.raises(SettingsError, match="like sc://host:15002") as refused:
+        load_settings(write(SERVER), env={"LAKEGC__SPARK__MASTER": master})
+    assert "S3CRET" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("words", "carried"),
     [
