@@ -157,14 +157,14 @@ def _show_undoable(run: Run) -> None:
 
     steps = deletion_steps.steps(run.store).values()
     found = [step for each in steps if (step := deletion_steps.may_come_back(each)) is not None]
-    command = f"lakegc retention restore {run.repository.id}"
+    name = run.repository.id
     for step in sorted(found, key=lambda step: step.until):
         if step.until >= run.now():
-            restore = f"{command} {step.mark} --branch {step.branch}"
+            restore = f"lakegc retention restore {name} {step.mark} --branch {step.branch}"
             _say(f"deleted  {step.branch}: until {_minute(step.until)} UTC: {restore}")
         elif undo_holds.is_held(run, step):
-            command = f"lakegc hold remove {run.repository.id} {step.hold}"
-            _say(f"over     {step.branch}: its days are over: {command}")
+            remove = f"lakegc hold remove {name} {step.hold}"
+            _say(f"over     {step.branch}: its days are over: {remove}")
 
 
 def _show_outcomes(run: Run, key: RunKey, found: Sequence[BranchOutcome]) -> int:

@@ -153,13 +153,19 @@ def test_a_mark_shows_how_to_end_the_hold_of_a_branch_whose_days_are_over(retent
     key, _ = marked(retention)
     assert confirm(retention, key, "--branch", "dev-1").exit_code == 0
     assert retention("branches", "delete", "repo", key).exit_code == 0
+    # A second is a mark's name.
+    time.sleep(1)
+    later, _ = marked(retention)
+    assert confirm(retention, later, "--branch", "dev-2").exit_code == 0
+    monkeypatch.setattr(Run, "now", lambda _run: datetime.now(UTC) + timedelta(days=10))
+    assert retention("branches", "delete", "repo", later).exit_code == 0
     monkeypatch.setattr(Run, "now", lambda _run: datetime.now(UTC) + timedelta(days=15))
     line = r"over     dev-1: its days are over: lakegc (hold remove repo \S+)"
-    # A second is a mark's name.
     time.sleep(1)
     again = retention("branches", "mark", "repo")
     found = re.search(line, again.stdout)
     assert found is not None, again.output
+    assert f"UTC: lakegc retention restore repo {later} --branch dev-2\n" in again.stdout
     assert retention(*found[1].split(), group=()).exit_code == 0
     time.sleep(1)
     assert re.search(line, retention("branches", "mark", "repo").stdout) is None
