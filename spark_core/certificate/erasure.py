@@ -88,6 +88,7 @@ def way(
     obstacles = [
         *_obstacles(repository_id, under, left),
         *_last_commits(repository_id, under, options.keep_last),
+        *_left_to_others(repository_id, options),
     ]
     ends = _ends(under, branches, options)
     steps = [*removal, *obstacles]
@@ -193,6 +194,13 @@ def _last_commits(repository_id: str, under: UnderPrefix, keep_last: int) -> Ite
             f"and the heads of {named}{more} have it: make as many commits without it, or set "
             f"keep_last = 1 for {repository_id}",
         )
+
+
+def _left_to_others(repository_id: str, options: RunOptions) -> Iterator[Step]:
+    """Name the setting under which a run leaves what nothing reaches."""
+    if not options.collects_unreachable:
+        words = "what nothing reaches is left to another run"
+        yield Step("obstacle", f'{words}: set policies = "sweep" for {repository_id}')
 
 
 def _ends(under: UnderPrefix, branches: Sequence[str], options: RunOptions) -> datetime:

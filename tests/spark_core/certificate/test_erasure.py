@@ -61,6 +61,14 @@ def test_no_day_is_promised_while_the_last_commits_of_a_branch_stay():
     assert _way(under, keep_last=1).true_on == _way(under).true_on
 
 
+def test_no_day_is_promised_where_runs_take_only_what_a_policy_names():
+    found = _way(_under(), policies="only")
+    (step,) = [step for step in found.steps if step.kind == "obstacle"]
+    assert 'left to another run: set policies = "sweep" for repo' in step.words
+    assert found.true_on is None
+    assert _way(_under(), policies="sweep").true_on is not None
+
+
 def test_what_has_no_end_is_in_the_way_by_name():
     found = _way(
         _under(
