@@ -61,6 +61,9 @@ class SessionOnDemand:
             self._session = None
 
     def __getattr__(self, name: str) -> Any:
+        # Hypothesis asks whatever a state machine has whether it is a rule.
+        if not hasattr(Session, name) and (name.startswith("__") or not name.startswith("_")):
+            raise AttributeError(name)
         return getattr(self.start(), name)
 
 
