@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -231,7 +232,10 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
 )
 def test_slices_make_no_more_tasks_than_list_them_side_by_side(count, tasks):
     names = [f"data/{number:05}/" for number in range(count)]
-    made = listed_slices._tasks(None, names, partitions=50, threads=8)
+    run = SimpleNamespace(
+        reading_tasks=lambda wanted: min(wanted, 50), options=SimpleNamespace(read_threads=8)
+    )
+    made = listed_slices._tasks(run, None, names)
     assert [len(task.prefixes) for task in made] == tasks
     assert sorted(name for task in made for name in task.prefixes) == names
 

@@ -390,7 +390,7 @@ def test_the_mark_for_the_reference_job_has_nothing_that_only_a_policy_names(tol
 
     own = reference_mark.write(run)
     named = marks.load(run.store, own)
-    found = marks.addresses(lambda: run.spark, run.store, named, partitions=1)
+    found = marks.addresses(lambda: run.spark, run.store, named, tasks=1)
     assert found.source.here(1)["address"].to_pylist() == [garbage]
 
 

@@ -153,7 +153,7 @@ def test_what_spark_keeps_for_itself_is_no_stray_file(store, stray):
 
 @pytest.mark.spark
 def test_the_addresses_are_read_with_the_hashes_of_their_files(store, stray, spark):
-    found = marks.addresses(lambda: spark, store, marks.load(store, stray.name), partitions=2)
+    found = marks.addresses(lambda: spark, store, marks.load(store, stray.name), tasks=2)
     rows = set(found.source.here(2)["address"].to_pylist())
     assert rows >= official_mark.lines("expected-candidates.txt")
     assert "data/stray-file/stray-file" in rows
@@ -165,7 +165,7 @@ def test_the_addresses_are_read_with_the_hashes_of_their_files(store, stray, spa
 
 @pytest.mark.spark
 def test_a_part_that_changed_since_it_was_hashed_is_refused(store, stray, spark):
-    found = marks.addresses(lambda: spark, store, marks.load(store, stray.name), partitions=2)
+    found = marks.addresses(lambda: spark, store, marks.load(store, stray.name), tasks=2)
     part = next(stray.glob("deleted/part-00000*"))
     pq.write_table(pq.read_table(part).slice(1), part)
     with pytest.raises(Exception, match=r"sha256 is .* it was"):
@@ -178,7 +178,7 @@ def test_a_missing_part_is_noticed_by_the_number_of_addresses(store, stray, spar
     with pytest.raises(
         CorruptTableError, match=r"its 1 files hold \d+ addresses, its summary.json says 90"
     ):
-        marks.addresses(lambda: spark, store, marks.load(store, stray.name), partitions=2)
+        marks.addresses(lambda: spark, store, marks.load(store, stray.name), tasks=2)
 
 
 @pytest.mark.spark
@@ -196,11 +196,11 @@ def test_a_missing_part_is_noticed_by_the_number_of_addresses(store, stray, spar
 def test_a_part_of_other_columns_is_refused(table, problem, store, stray, spark):
     pq.write_table(table, stray / "deleted/part-00002-x.parquet")
     with pytest.raises(CorruptTableError, match=problem):
-        marks.addresses(lambda: spark, store, marks.load(store, stray.name), partitions=2)
+        marks.addresses(lambda: spark, store, marks.load(store, stray.name), tasks=2)
 
 
 @pytest.mark.spark
 def test_a_part_that_is_no_parquet_is_refused(store, stray, spark):
     (stray / "deleted/part-00002-x.parquet").write_bytes(b"PAR1")
     with pytest.raises(CorruptTableError, match="no sound Parquet file"):
-        marks.addresses(lambda: spark, store, marks.load(store, stray.name), partitions=2)
+        marks.addresses(lambda: spark, store, marks.load(store, stray.name), tasks=2)
