@@ -287,6 +287,13 @@ class HistoryActions(RuleBasedStateMachine):
         ]
         return path not in {change["path"] for change in changes}
 
+    def _hidden_on(self, branch: str) -> set[str]:
+        """Return the objects that are staged on a branch, and that its changes do not show."""
+        head = self.repository.branches()[branch]
+        staged = self.repository.entries(branch).items() - self.repository.entries(head).items()
+        hidden = (address for path, address in staged if self._hides(branch, path))
+        return {found for found in map(self.repository.store.relative, hidden) if found is not None}
+
     # Objects
 
     @rule(branch=NUMBER, paths=st.lists(NUMBER, min_size=1, max_size=3), data=NUMBER)

@@ -66,6 +66,7 @@ FEWEST_ACTIONS = 3
 # Why objects are not replayed on the model.
 OLDER, LOST = "older than their repository", "gone before their sweep"
 WRITTEN_OVER = "written over since their mark"
+HIDDEN = "hidden when its branch was read, and committed before it was asked about"
 WAYS_BACK = ("stage", "branch", "tag", "reset", "hold", "rules")
 TABLES: tuple[Callable[..., Draft], ...] = (
     mark.namespace_slices,
@@ -115,6 +116,8 @@ class HistoryMachine(HistoryActions):
         self.held = Held()
         # Of marks that were not swept yet.
         self.recorded: dict[datetime, Recorder] = {}
+        # What a mark's diffs did not show, and nobody staged any more when it asked about it.
+        self.hidden_then: dict[datetime, set[str]] = {}
         # Heads that each run noted, by its key.
         self.noted: dict[datetime, dict[str, str]] = {}
 
@@ -331,6 +334,7 @@ class HistoryMachine(HistoryActions):
             for make in TABLES:
                 made.append(heard.keep(make(heard, *made[-1:])))
         self.noted[key] = self.repository.branches()
+        self.hidden_then[key] = self._hidden_on(self._branch(branch))
         with suppress(LiveError):
             self.repository.commit(self._branch(branch))
             self.drops(self._branch(branch))
@@ -517,6 +521,8 @@ class HistoryMachine(HistoryActions):
 
     def _outside_the_model(self, key: datetime, address: str) -> str | None:
         """Say why the model has no word for what a run made of an object; None if it has."""
+        if address in self.hidden_then.get(key, ()):
+            return HIDDEN
         return OLDER if self.repository.is_older_than_itself(address) else None
 
     def _is_since(self, key: datetime, address: str) -> bool:
