@@ -17,7 +17,7 @@ from spark_core.settings.url_with_user import split_url
 
 Event = Literal["failed", "refused", "overdue", "waiting"]
 # What people may want to be told of.
-Notice = Literal["failed", "refused", "overdue", "waiting", "digest"]
+Notice = Literal[Event, "digest"]
 # What a webhook's template may name.
 TEMPLATE_NAMES = (
     "event", "repository", "run", "title", "text", "next_step", "link", "words", "secret",
@@ -27,7 +27,6 @@ TEMPLATE_NAMES = (
 # How each scheme of a mail server is spoken to, and its usual port.
 _STARTTLS, _TLS, _PLAIN = "smtp", "smtps", "smtp+plain"
 _MAIL_PORTS = {_STARTTLS: 587, _TLS: 465, _PLAIN: 25}
-
 
 _WEB = ("https", "http")
 # The form in which a push gateway takes the name of a job, before any labels.
