@@ -78,19 +78,20 @@ def _in_slice(store: ObjectStore, group: _Group) -> Iterator[pa.RecordBatch]:
 
 
 def _by_pages(store: OrderedStore, prefix: str, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    names, left = pa.array(wanted, pa.string()), list(wanted)
+    left = list(wanted)
     while left:
         # Hardly a name lies between the beginning of the next name and the next name itself.
         after = left[0][:-1]
         for page in store.pages(prefix, after=after):
             keys = page.rows.column("key")
-            yield page.rows.filter(pc.is_in(keys, names))
+            # A store that begins at the beginning all the same shows again what was found.
+            yield page.rows.filter(pc.is_in(keys, pa.array(left, pa.string())))
             if page.is_last:
                 return
             last = keys[-1].as_py() if len(keys) else ""
             left = [name for name in left if name > last]
-            # A store that begins at the beginning all the same is read on.
-            if not left or (last >= after and left[0][:-1] != after):
+            # Such a store is read on, and so is one of which nothing can be passed over.
+            if not left or (last >= after and left[0][:-1] > last):
                 break
 
 
