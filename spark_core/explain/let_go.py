@@ -19,8 +19,7 @@ from spark_core.explain.outcomes import (
     whether_a_sweep_takes_it,
 )
 from spark_core.explain.stored_rows import rows_of
-from spark_core.fates import WhyMayGo
-from spark_core.mark.explanations import rule_in_words
+from spark_core.fates.fate import WhyMayGo, rule_in_words
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.references.policies.document import UNCOMMITTED

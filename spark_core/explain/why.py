@@ -15,7 +15,7 @@ from spark_core.explain.let_go import let_go, not_listed, with_outcome
 from spark_core.explain.outcomes import gone_from_the_store
 from spark_core.explain.stored_rows import rows_of
 from spark_core.fates import Fate
-from spark_core.fates.sentences import written_after_inventory, written_too_lately
+from spark_core.fates.fate import written_after_inventory, written_too_lately
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run

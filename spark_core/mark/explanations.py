@@ -20,8 +20,8 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.errors import TABLES_UNREADABLE
 from spark_core.fates import WhyMayGo
+from spark_core.fates.fate import explanation_in_words
 from spark_core.mark.group_sums import NO_BRANCH, TOP, GroupSums, folders
-from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import AmountFigures
 from spark_core.records.manifest import Manifest, Part
@@ -57,8 +57,6 @@ _FOUND = pa.schema(
     ]
 )
 _OBJECTS_OF_A_TASK = 100_000
-# Characters of a commit's id that tell it from the others for a reader.
-_ID_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -278,7 +276,7 @@ def _explain(orders: _ExplanationOrders, number: int, found: pa.Table) -> _ToldB
             "retention_days": of_commit["retention_days"],
         }
     )
-    texts = [in_words(row, orders.instant) for row in table.to_pylist()]
+    texts = [explanation_in_words(row, orders.instant) for row in table.to_pylist()]
     whole = table.append_column("explanation", pa.array(texts, pa.string()))
     told = zip(texts, whole["path"].to_pylist(), whole["commit_id"].to_pylist(), strict=True)
     explained = dict(zip(whole["address"].to_pylist(), told, strict=True))
@@ -289,49 +287,3 @@ def _explain(orders: _ExplanationOrders, number: int, found: pa.Table) -> _ToldB
         GroupSums.of(folders(whole["path"]), sizes),
         GroupSums.of(pc.fill_null(whole["branch"], NO_BRANCH), sizes),
     )
-
-
-def in_words(row: Mapping[str, Any], instant: datetime) -> str:
-    """Say in one sentence what an object was and which rule let it go.
-
-    Args:
-        row: The columns of `schemas.EXPLANATIONS` before the explanation.
-        instant: The run's instant, from which ages are counted.
-
-    Examples:
-        >>> from datetime import UTC
-        >>> row = {"path": "logs/a.csv", "other_paths": 1, "commit_id": "0123456789abcdef",
-        ...        "branch": "dev", "retention_days": 7,
-        ...        "committed_at": datetime(2026, 11, 1, tzinfo=UTC),
-        ...        "replaced_at": datetime(2026, 11, 9, tzinfo=UTC)}
-        >>> for part in in_words(row, datetime(2026, 11, 20, tzinfo=UTC)).split(", and "):
-        ...     print(part)
-        logs/a.csv and 1 other path: replaced or removed on dev 11 days before the mark
-        dev keeps 7 days; last in commit 0123456789ab
-    """
-    others = row["other_paths"]
-    path = row["path"] + (f" and {others} other path{'' if others == 1 else 's'}" if others else "")
-    commit = row["commit_id"][:_ID_SHOWN]
-    rule = rule_in_words(row, instant)
-    if row["branch"] is None:
-        return f"{path}: {rule.replace('a commit of', f'commit {commit} of', 1)}"
-    return f"{path}: {rule}; last in commit {commit}"
-
-
-def rule_in_words(row: Mapping[str, Any], instant: datetime) -> str:
-    """Say which rule let an object go, without its path and its commit.
-
-    Args:
-        row: The columns of `schemas.EXPLANATIONS` before the explanation.
-        instant: The run's instant, from which ages are counted.
-    """
-    keeps = counted(row["retention_days"], "day")
-    if row["branch"] is None:
-        age = counted((instant - row["committed_at"]).days, "day")
-        return (
-            f"last in a commit of {age} before the mark, which no branch leads to; such commits "
-            f"are kept {keeps}"
-        )
-    gone = counted((instant - row["replaced_at"]).days, "day")
-    branch = row["branch"]
-    return f"replaced or removed on {branch} {gone} before the mark, and {branch} keeps {keeps}"
