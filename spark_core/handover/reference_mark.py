@@ -30,13 +30,13 @@ from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlan
 from spark_core.records import tables
 from spark_core.records.figures import StagedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.records.rows_aside import place_of
 from spark_core.records.verdict_document import Verdict
 from spark_core.reference_job import marks
 from spark_core.reference_job.marks import ADDRESSES, SUCCESS, SUMMARY
 from spark_core.reference_job.summary import Summary
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
-from spark_core.references.rows_aside import place_of
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, no_rows
 from spark_core.storage import ObjectStore

@@ -24,10 +24,11 @@ from spark_core.addresses.address_hashes import ADDRESS_HASH
 from spark_core.errors import CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.holds import Hold, Holds
 from spark_core.holds.path_patterns import beginning
+from spark_core.records import rows_aside
 from spark_core.records.figures import WALK, CommitsFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target, summed, write_read
-from spark_core.references import expired_entries, rows_aside
+from spark_core.references import expired_entries
 from spark_core.references.commits import ReadCommits, tables_prefix
 from spark_core.references.metaranges import work_of_metaranges
 from spark_core.references.range_entries import read_whole, resolve_entries
@@ -62,7 +63,7 @@ class HeldPaths:
 
     def source(self, run: Run) -> AnySource:
         """Return the objects that are kept: columns of `HELD`."""
-        return rows_aside.source_of(run, HELD, self.receipts)
+        return rows_aside.source_of(run.store, HELD, self.receipts)
 
     def release(self) -> None:
         """Remove what was put aside."""
@@ -144,7 +145,7 @@ def _read(
     if not new:
         return known
     reader = TableReader.of(run, prefix)
-    target = known.target or rows_aside.target_of(run, HELD)
+    target = known.target or rows_aside.target_of(run.store, run.key, HELD)
     try:
         ranges = _ranges(run, reader, holds, new)
         found = run_tasks(

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH
+from spark_core.records import rows_aside
 from spark_core.records.journal import Journal
 from spark_core.records.writing import Receipt, write_parts
-from spark_core.references import rows_aside
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches
 from spark_core.sweep.deletion_report import are_finished
@@ -32,7 +32,7 @@ class Concluded:
 
     def __init__(self, run: Run, journal: Journal, sweep: str) -> None:
         self._run, self._journal, self._sweep = run, journal, sweep
-        self._target = rows_aside.target_of(run, CONCLUDED)
+        self._target = rows_aside.target_of(run.store, run.key, CONCLUDED)
         self._parts: set[str] = set()
         self._read: list[Receipt] = []
         self.rows = 0
@@ -45,7 +45,7 @@ class Concluded:
         self._read += rows.each(lambda: self._run.spark, partial(write_parts, self._target, 0))
         self._parts.update(part.key for part in new)
         self.rows += rows.rows
-        return rows_aside.source_of(self._run, CONCLUDED, self._read)
+        return rows_aside.source_of(self._run.store, CONCLUDED, self._read)
 
     def release(self) -> None:
         """Remove what was put aside."""

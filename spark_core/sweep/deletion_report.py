@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, with_address_hash
 from spark_core.errors import DeletionFailedError, IncompleteReadError
-from spark_core.records import tables, writing
+from spark_core.records import rows_aside, tables, writing
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Target, Written
-from spark_core.references import rows_aside
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent
 from spark_core.storage.outcomes import GONE

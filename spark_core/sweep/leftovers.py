@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.errors import LakegcError
 from spark_core.records.journal import Journal
-from spark_core.references.rows_aside import place_of
+from spark_core.records.rows_aside import place_of
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Exchange, Sent
 from spark_core.storage.outcomes import GONE

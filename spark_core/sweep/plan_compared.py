@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH, are_among, hashed, with_address_hash
 from spark_core.errors import IncompleteReadError
-from spark_core.references import rows_aside
+from spark_core.records import rows_aside
 from spark_core.references.twins import OBJECTS
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent
@@ -88,7 +88,7 @@ def compare(
     Raises:
         IncompleteReadError: If any rows got lost on the way to their comparison.
     """
-    rest = rows_aside.target_of(run, OBJECTS)
+    rest = rows_aside.target_of(run.store, run.key, OBJECTS)
     meet = partial(_meet, rules, known, began)
     met, left = Exchange(sources, meet, OBJECTS, partial(rows_aside.put_aside, rest)).run(
         lambda: run.spark, threads=run.options.read_threads
@@ -103,7 +103,7 @@ def compare(
             "Run the same command again; if it stays, report it with this text and Spark's "
             "version.",
         )
-    return [one.kept for one in met], rows_aside.source_of(run, OBJECTS, left)
+    return [one.kept for one in met], rows_aside.source_of(run.store, OBJECTS, left)
 
 
 @dataclass(frozen=True)

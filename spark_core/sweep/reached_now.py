@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses.address_hashes import ADDRESS_HASH
 from spark_core.errors import IncompleteReadError
+from spark_core.records import rows_aside
 from spark_core.records.figures import ReachedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target, parts_of, summed, write_read
-from spark_core.references import held_paths, rows_aside
+from spark_core.references import held_paths
 from spark_core.references.held_paths import HeldPaths
 from spark_core.references.metaranges import Metarange, distinct_ranges
 from spark_core.references.range_entries import read_ranges
@@ -63,7 +64,7 @@ class TablesRead:
 
     def addresses(self, run: Run) -> AnySource:
         """Return the addresses that the tables reach: columns of `_REACHED`."""
-        return rows_aside.source_of(run, _REACHED, self.reached)
+        return rows_aside.source_of(run.store, _REACHED, self.reached)
 
     def release(self) -> None:
         """Remove what was put aside."""
@@ -107,7 +108,7 @@ def read_new_tables(
         old_ranges = _head_ranges(run, reader, marked)
     named, read = distinct_ranges(run, reader, new)
     ranges = named.filter(pc.invert(pc.is_in(named["range_id"], old_ranges)))
-    target = known.target or rows_aside.target_of(run, _REACHED)
+    target = known.target or rows_aside.target_of(run.store, run.key, _REACHED)
     reached = _read_ranges(run, reader, ranges, target)
     read.update(summed(reached)[1])
     named_rows = pc.sum(named["times"]).as_py() or 0

@@ -20,10 +20,9 @@ from functools import partial
 import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError, UnsafePlanError
-from spark_core.records import tables
+from spark_core.records import rows_aside, tables
 from spark_core.records.figures import ListedFigures, SecondLookFigures, TwinFigures
 from spark_core.records.reading import StoredTable
-from spark_core.references import rows_aside
 from spark_core.references.commits import heads_now
 from spark_core.references.heads import Heads
 from spark_core.references.second_look import GOOD_FOR, HIDDEN, QUICK, Parts
@@ -224,7 +223,7 @@ class _Reading:
         sources: dict[str, AnySource] = {
             "planned": self.plan,
             "concluded": self.concluded,
-            "staged": rows_aside.source_of(run, HASHES, entries),
+            "staged": rows_aside.source_of(run.store, HASHES, entries),
             "committed": self.known.addresses(run).through(KEPT, reasons),
             "held_paths": self.known.held.source(run),
             **of_policy,

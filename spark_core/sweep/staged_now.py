@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from spark_core.addresses.address_hashes import ADDRESS_HASH
 from spark_core.errors import IncompleteReadError
+from spark_core.records import rows_aside
 from spark_core.records.figures import StagedReadFigures
 from spark_core.records.writing import Receipt, parts_of, summed, write_read
-from spark_core.references import rows_aside
 from spark_core.references.second_look import Parts
 from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
@@ -80,7 +80,7 @@ def _read(run: Run, prefix: str, parts: Parts, held: ExitStack) -> StagedNow:
     """Read the staged parts that are due, to their ends; `held` removes what is set aside."""
     staged = read_staged(run, prefix, parts)
     held.callback(staged.close)
-    target = rows_aside.target_of(run, HASHES)
+    target = rows_aside.target_of(run.store, run.key, HASHES)
     receipts = run_tasks(
         lambda: run.spark,
         staged.tasks,

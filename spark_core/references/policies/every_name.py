@@ -17,8 +17,8 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import IncompleteReadError
+from spark_core.records import rows_aside
 from spark_core.records.reading import StoredTable
-from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits, tables_prefix
 from spark_core.references.policies import range_changes, sightings
 from spark_core.references.policies.canonical_names import Graph, lines, micros
@@ -115,7 +115,7 @@ def meet_all_names(
         if found.unread <= unread:
             whole = {name: sources[name].rows for name in _WHOLE if name in sources}
             wanted = {"ranges": len(past.ranges), "entries": found.inside, **whole}
-            rows_aside.require_all(run, found.came, wanted)
+            rows_aside.require_all(run.repository.id, found.came, wanted)
             return Judged(found, judge, past, done)
         unread |= found.unread
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import POLICY_UNREADABLE, ChainError
-from spark_core.records import tables, writing
+from spark_core.records import rows_aside, tables, writing
 from spark_core.records.figures import (
     ListedFigures,
     NamedFigures,
@@ -25,7 +25,6 @@ from spark_core.records.figures import (
     StagedFigures,
 )
 from spark_core.records.writing import Draft, Receipt, Target, Written
-from spark_core.references import rows_aside
 from spark_core.references.commits import read_commits, tables_prefix
 from spark_core.references.known_ranges import retained_hashes
 from spark_core.references.policies import staged_names, versions

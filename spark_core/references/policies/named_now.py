@@ -7,9 +7,9 @@ from functools import partial
 
 import pyarrow as pa
 
+from spark_core.records import rows_aside
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target
-from spark_core.references import rows_aside
 from spark_core.references.commits import ReadCommits
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import meet_all_names
@@ -60,7 +60,7 @@ def named_now(
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
         CorruptTableError: If a table of a retained commit is damaged.
     """
-    target = rows_aside.target_of(run, ADDRESSES)
+    target = rows_aside.target_of(run.store, run.key, ADDRESSES)
     sources = {"plan": plan.through(HASHED, with_hashes)}
     judged = meet_all_names(
         run,
@@ -73,7 +73,7 @@ def named_now(
         work=partial(_put_named, target),
     )
     committed, others = (
-        rows_aside.source_of(run, ADDRESSES, [each for of, each in judged.done if of == kind])
+        rows_aside.source_of(run.store, ADDRESSES, [each for of, each in judged.done if of == kind])
         for kind in (BY_RULES, IN_NO_COMMIT)
     )
     is_asked = are_asked_for(policy) and not judged.judge.unread

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.holds import Holds
-from spark_core.references import rows_aside
+from spark_core.records import rows_aside
 from spark_core.references.policies import dated_entries, staged_names
 from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.document import Policy

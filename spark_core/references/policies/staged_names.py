@@ -26,9 +26,8 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.lakefs import StagedEntries, diff_names, resolved
-from spark_core.records import reading, tables
+from spark_core.records import reading, rows_aside, tables
 from spark_core.records.manifest import Part
-from spark_core.references import rows_aside
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.staged_due import StagedJudge, StagedName
@@ -177,13 +176,13 @@ def taken_now(run: Run, judge: StagedJudge, names: AnySource, plan: AnySource) -
     Raises:
         IncompleteReadError: If names got lost on their way to the objects.
     """
-    target = rows_aside.target_of(run, TAKEN)
+    target = rows_aside.target_of(run.store, run.key, TAKEN)
     sources: dict[str, AnySource] = {"names": names, "plan": plan.through(HASHED, with_hashes)}
     came, receipts = Exchange(
         sources, partial(_due_entries, judge), TAKEN, partial(rows_aside.put_aside, target)
     ).run(lambda: run.spark, threads=run.options.read_threads)
-    rows_aside.require_all(run, {"names": sum(came)}, {"names": names.rows})
-    return rows_aside.source_of(run, TAKEN, receipts)
+    rows_aside.require_all(run.repository.id, {"names": sum(came)}, {"names": names.rows})
+    return rows_aside.source_of(run.store, TAKEN, receipts)
 
 
 def with_hashes(batches: Batches) -> Batches:

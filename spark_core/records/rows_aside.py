@@ -14,20 +14,21 @@ from typing import Any
 import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.model import RunKey
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Receipt, Target
-from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, numbers_of
+from spark_core.storage import ObjectStore
 
 # Ranges of hashes: rows of one are written together.
 _PLACES = 64
 
 
-def target_of(run: Run, schema: pa.Schema) -> Target:
+def target_of(store: ObjectStore, run: RunKey, schema: pa.Schema) -> Target:
     """Return where such rows go."""
-    folder = tables.folder(tables.POLICY_EXPIRATIONS, run.key)
+    folder = tables.folder(tables.POLICY_EXPIRATIONS, run)
     attempt = writing.new_attempt()
-    return Target(run.store, folder, attempt, schema, name="_aside", holds=sys.maxsize)
+    return Target(store, folder, attempt, schema, name="_aside", holds=sys.maxsize)
 
 
 def put_aside(target: Target, number: int, rows: pa.Table) -> Receipt:
@@ -35,16 +36,16 @@ def put_aside(target: Target, number: int, rows: pa.Table) -> Receipt:
     return writing.write_parts(target, number, iter(rows.to_batches()))
 
 
-def source_of(run: Run, schema: pa.Schema, receipts: Sequence[Receipt]) -> AnySource:
+def source_of(store: ObjectStore, schema: pa.Schema, receipts: Sequence[Receipt]) -> AnySource:
     """Return the rows that were put aside."""
-    return reading.source_of_parts(run.store, schema, writing.parts_of(receipts))
+    return reading.source_of_parts(store, schema, writing.parts_of(receipts))
 
 
-def require_all(run: Run, came: Mapping[str, int], wanted: Mapping[str, int]) -> None:
+def require_all(repository: str, came: Mapping[str, int], wanted: Mapping[str, int]) -> None:
     """Refuse if rows got lost between their reading and their comparison.
 
     Args:
-        run: The run.
+        repository: Repository id.
         came: Rows that kernels got, by source.
         wanted: Rows that were read, by source.
 
@@ -54,7 +55,7 @@ def require_all(run: Run, came: Mapping[str, int], wanted: Mapping[str, int]) ->
     for name, rows in wanted.items():
         if came.get(name, 0) != rows:
             raise IncompleteReadError(
-                f"repository {run.repository.id}: {came.get(name, 0)} of {rows} rows of `{name}` "
+                f"repository {repository}: {came.get(name, 0)} of {rows} rows of `{name}` "
                 "came out of their comparison with objects",
                 "Run again; if it stays, report it with this text and Spark's version.",
             )
