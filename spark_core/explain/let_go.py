@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import holds, lakegc_keys
 from spark_core.errors import TABLES_UNREADABLE
 from spark_core.explain.explanation import Explanation, Reason, instant_in_words
-from spark_core.explain.held import held_now, held_since_the_mark
-from spark_core.explain.never_committed import never_committed
 from spark_core.explain.outcomes import (
     Outcome,
     as_far_as_known,
@@ -18,7 +20,6 @@ from spark_core.explain.outcomes import (
     outcomes_of_any,
     whether_a_sweep_takes_it,
 )
-from spark_core.explain.stored_rows import rows_of
 from spark_core.fates.fate import WhyMayGo, rule_in_words
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
@@ -26,6 +27,10 @@ from spark_core.references.policies.document import UNCOMMITTED
 from spark_core.run import Run
 
 _UNREADABLE = "can no longer be read (pruned by `keep_runs`, or taken away)"
+# Earlier runs whose staged entries are looked through.
+_EARLIER = 14
+_NO_RECORD = "lakeFS keeps no record of what became of it"
+_SIGNED = "a client wrote it at an address that lakeFS had given out, and "
 
 
 def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
@@ -41,11 +46,11 @@ def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     words = _explanations(run, addresses)
     by_policy = _by_policy(run, addresses)
     unnamed = [address for address in addresses if address not in words]
-    never = never_committed(
+    never = _never_committed(
         run, [address for address in unnamed if short[address] == WhyMayGo.NEVER_COMMITTED]
     )
     held = held_now(run, {each: words[each]["path"] if each in words else None for each in short})
-    standing = [*held_since_the_mark(run), *whether_a_sweep_takes_it(run)]
+    standing = [*_held_since_the_mark(run), *whether_a_sweep_takes_it(run)]
     outcomes = outcomes_of(run, addresses)
     absent = [
         each
@@ -79,12 +84,47 @@ def with_outcome(found: Explanation, outcome: Outcome) -> Explanation:
     )
 
 
+def held_now(run: Run, paths: Mapping[str, str | None]) -> dict[str, Reason]:
+    """Return the holds that keep objects by their addresses or paths now, by address.
+
+    Args:
+        run: The run.
+        paths: The known path of each object, by its address; None if none is known.
+    """
+    now = holds.load(run.store)
+    known = [None if path is None else path.encode() for path in paths.values()]
+    by_address = now.reasons(pa.array(list(paths), pa.string()))
+    by_path = now.reasons_of_paths(pa.array(known, pa.binary()))
+    return {
+        address: Reason("hold", f"{text} keeps it from any sweep")
+        for address, text in zip(paths, pc.coalesce(by_address, by_path).to_pylist(), strict=True)
+        if text
+    }
+
+
+def _held_since_the_mark(run: Run) -> list[Reason]:
+    """Name the holds by path that were made after the mark: they may keep what it let go."""
+    known = {
+        (hold.name, hold.value)
+        for hold in ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).holds
+    }
+    return [
+        Reason(
+            "hold",
+            f"{hold.words} was made after the mark: a sweep looks for such paths in every commit "
+            "before it deletes",
+        )
+        for hold in holds.load(run.store).of_paths
+        if (hold.name, hold.value) not in known
+    ]
+
+
 def _by_policy(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
     """Say which rule of the retention policy lets each object go, and under which name."""
     try:
         if ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).policy is None:
             return {}
-        rows = rows_of(run, tables.POLICY_EXPIRATIONS, addresses)
+        rows = run.load(tables.POLICY_EXPIRATIONS).rows_of(addresses, run.environment.spark)
     except TABLES_UNREADABLE:
         return {}
     found = {}
@@ -133,10 +173,46 @@ def _was(run: Run, address: str, row: Mapping[str, Any] | None, short: str) -> E
     )
 
 
+def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
+    """Say what became of objects that no commit had, as far as it can be told.
+
+    lakeFS keeps no record of staged entries that were dropped. Earlier marks do: their tables of
+    staged entries.
+
+    Args:
+        run: The run that let them go.
+        addresses: Their relative addresses.
+
+    Returns:
+        The words for each, by address.
+    """
+    left, told = list(addresses), {}
+    earlier = [key for key in tables.runs(run.store, lakegc_keys.UNCOMMITTED) if key < run.key]
+    for key in earlier[:_EARLIER]:
+        if not left:
+            break
+        try:
+            staged = replace(run, key=key).load(tables.UNCOMMITTED_ADDRESSES)
+            found = staged.rows_of(left, run.environment.spark, by_hash=True)
+        except TABLES_UNREADABLE:
+            continue
+        for address in found:
+            told[address] = (
+                f"{WhyMayGo.NEVER_COMMITTED}: run {key} found it staged, "
+                "and since then no branch has it"
+            )
+        left = [address for address in left if address not in told]
+    for address in left:
+        told[address] = (
+            f"{WhyMayGo.NEVER_COMMITTED}: {_SIGNED if ',' in address else ''}{_NO_RECORD}"
+        )
+    return told
+
+
 def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the stored explanations of objects that may go; none where none were made."""
     try:
-        return rows_of(run, tables.EXPLANATIONS, addresses)
+        return run.load(tables.EXPLANATIONS).rows_of(addresses, run.environment.spark)
     except TABLES_UNREADABLE:
         return {}
 
@@ -165,6 +241,6 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
     other, why = replace(run, key=outcome.run), outcome.why
     row = _explanations(other, [address]).get(address)
     if row is None and why == WhyMayGo.NEVER_COMMITTED:
-        why = never_committed(other, [address])[address]
+        why = _never_committed(other, [address])[address]
     was = _by_policy(other, [address]).get(address) or _was(other, address, row, why)
     return with_outcome(was, outcome)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from spark_core import lakegc_keys
-from spark_core.addresses.address_hashes import hashed
 from spark_core.checks import confirming, verdict
 from spark_core.errors import TABLES_UNREADABLE, VerdictError
 from spark_core.explain.explanation import Reason, State
-from spark_core.explain.stored_rows import rows_of
 from spark_core.model import RunKey
 from spark_core.plain_text import counted
 from spark_core.records import tables
-from spark_core.records.journal import ROWS, Journal
-from spark_core.records.swept import beside_the_report
+from spark_core.records.journal import Journal
+from spark_core.records.swept import rows_about
 from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
-from spark_core.spark.exchange import Batches
 from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
-from spark_core.sweep.deletion_report import PLANNED, report
 
 
 @dataclass(frozen=True)
@@ -112,52 +104,7 @@ def _outcomes(rows: Mapping[str, tuple[Run, Mapping[str, Any]]]) -> dict[str, Ou
 
 
 def _told(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what the sweep of a run wrote down of objects: columns of `schemas.DELETION_REPORT`.
-
-    That is the report, and what is gone by a journal that no report sums up.
-    """
-    told = {}
-    if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
-        told = rows_of(run, tables.DELETION_REPORT, addresses)
-    # Another process may have gone on since this one asked.
-    journal, parts = beside_the_report(run.store, run.key, {})
-    if parts:
-        asked = pa.array(addresses, pa.string())
-        rows = pa.concat_tables(
-            journal.source(parts).each(lambda: run.spark, partial(_rows_about, asked))
-        )
-        planned = _planned(run, asked)
-        known = report(planned, rows).to_pylist()
-        told |= {row["address"]: row for row in known if row["outcome"] in GONE}
-        reasons = dict(zip(addresses, planned["reason"].to_pylist(), strict=True))
-        for row in _unanswered(rows):
-            told.setdefault(row["address"], {**row, "reason": reasons[row["address"]]})
-    return told
-
-
-def _rows_about(addresses: pa.Array, batches: Batches) -> pa.Table:
-    found = (batch.filter(pc.is_in(batch.column("address"), addresses)) for batch in batches)
-    return pa.Table.from_batches(found, ROWS)
-
-
-def _unanswered(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of objects that a journal says nothing of after they were intended."""
-    is_intended = pc.equal(rows["outcome"], "intended")
-    answered = rows.filter(pc.invert(is_intended))["address"].combine_chunks()
-    intended = rows.filter(is_intended)
-    unanswered = intended.filter(pc.invert(pc.is_in(intended["address"], answered)))
-    return list(unanswered.to_pylist())
-
-
-def _planned(run: Run, asked: pa.Array) -> pa.Table:
-    """Return what the mark said of objects, columns of `PLANNED`; a pruned table says nothing."""
-    rows: dict[str, dict[str, Any]] = {}
-    with suppress(*TABLES_UNREADABLE):
-        rows = rows_of(run, tables.EXPIRED_ADDRESSES, asked.to_pylist())
-    unknown = {"size_bytes": 0, "reason": ""}
-    said = [rows.get(address, unknown) for address in asked.to_pylist()]
-    columns = [[row[name] for row in said] for name in unknown]
-    return pa.table([hashed(asked), asked, *columns], PLANNED)
+    return rows_about(run.store, run.key, addresses, run.load, run.environment.spark)
 
 
 def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome | None:

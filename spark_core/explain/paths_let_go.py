@@ -11,9 +11,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from spark_core.errors import TABLES_UNREADABLE, AddressError, LakegcError, NotFoundError
+from spark_core.errors import (
+    TABLES_UNREADABLE,
+    AddressError,
+    ChainError,
+    LakegcError,
+    NotFoundError,
+)
 from spark_core.explain.address_or_path import SCHEME, address_of, ref_and_path
-from spark_core.explain.stored_rows import is_missing, rows_of
 from spark_core.records import tables
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
@@ -102,8 +107,13 @@ def _explains(run: Run) -> bool:
         run.load(tables.EXPIRED_ADDRESSES)  # theirs lies in it
         run.load(tables.EXPLANATIONS)
     except TABLES_UNREADABLE as problem:
-        return not is_missing(problem)
+        return not _is_missing(problem)
     return True
+
+
+def _is_missing(problem: Exception) -> bool:
+    """Say whether a table was never made; else it was pruned or is damaged."""
+    return isinstance(problem, ChainError) and isinstance(problem.__cause__, NotFoundError)
 
 
 def _known_to_no_run(unknown: NotFoundError, unread: int) -> NotFoundError:
@@ -155,7 +165,7 @@ def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
     """
     for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT) if named else ():
         with suppress(*TABLES_UNREADABLE):
-            let_go = rows_of(run, spec, named)
+            let_go = run.load(spec).rows_of(named, run.environment.spark)
             return [address for address in named if address in let_go]
     return []
 
@@ -177,7 +187,7 @@ def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
 
 def _without_paths(run: Run, wanted: str, problem: LakegcError) -> NotFoundError:
     """Say that a run knows no paths, why, and how its objects are named without them."""
-    if is_missing(problem):
+    if _is_missing(problem):
         why = (
             'was explained there: `explain` was not "full", or no commit is known to have had '
             "anything that the run let go"

@@ -10,10 +10,8 @@ from typing import Any
 from spark_core.errors import NotFoundError
 from spark_core.explain.commits_having import Holder, holders
 from spark_core.explain.explanation import NAMED, Explanation, Reason, instant_in_words
-from spark_core.explain.held import held_now
-from spark_core.explain.let_go import let_go, not_listed, with_outcome
+from spark_core.explain.let_go import held_now, let_go, not_listed, with_outcome
 from spark_core.explain.outcomes import gone_from_the_store
-from spark_core.explain.stored_rows import rows_of
 from spark_core.fates import Fate
 from spark_core.fates.fate import written_after_inventory, written_too_lately
 from spark_core.records import tables
@@ -52,7 +50,7 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
         ChainError: If the run has no mark.
     """
     try:
-        listed = rows_of(run, tables.NAMESPACE_SLICES, addresses)
+        listed = run.load(tables.NAMESPACE_SLICES).rows_of(addresses, run.environment.spark)
         fates = _fates(run, list(listed))
     except NotFoundError:
         # Deletion reports outlive the tables of their runs.
@@ -99,7 +97,7 @@ def _fates(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     One that a retained commit reaches has none, unless a policy takes it.
     """
-    found = rows_of(run, tables.FATES, addresses, by_hash=True)
+    found = run.load(tables.FATES).rows_of(addresses, run.environment.spark, by_hash=True)
     return {each: row for each, row in found.items() if row["address"] in (None, each)}
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_core import schemas
+from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.spark import tasks
-from spark_core.spark.exchange import Source
+from spark_core.spark.exchange import Batches, Source
+from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore
 
 # Rows of small parts that one task reads, one part after the other.
@@ -47,9 +50,34 @@ class StoredTable:
         for part in self.manifest.parts:
             yield from read_part(self.store, self._schema(columns), part)
 
+    def rows_of(
+        self, addresses: Sequence[str], spark: Callable[[], Session], *, by_hash: bool = False
+    ) -> dict[str, dict[str, Any]]:
+        """Return a row of each address that the table has, by address.
+
+        Args:
+            addresses: Relative addresses, few enough for the driver.
+            spark: Starts Spark, if the table is large.
+            by_hash: Whether the table is asked by the addresses' hashes.
+        """
+        asked = pa.array(addresses, pa.string())
+        column, values = ("address_hash", hashed(asked)) if by_hash else ("address", asked)
+        names = dict(zip(values.to_pylist(), addresses, strict=True))
+        some = self.source().each(spark, partial(_by_key, column, values))
+        return {names[key]: row for found in some for key, row in found.items()}
+
     def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
         schema = tables.SCHEMAS[self.manifest.table]
         return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+
+
+def _by_key(column: str, values: pa.Array, batches: Batches) -> dict[Any, dict[str, Any]]:
+    """Return a row of each of some values of a column."""
+    return {
+        row[column]: row
+        for batch in batches
+        for row in batch.filter(pc.is_in(batch.column(column), value_set=values)).to_pylist()
+    }
 
 
 def load_table(

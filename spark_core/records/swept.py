@@ -1,33 +1,47 @@
-"""What the sweep of a run deleted: by its report, and by its journal if it did not end.
+"""What the sweep of a run did: by its report, and by its journal if it did not end.
 
 A report that left objects is not the end: another process may have gone on, and been killed.
 
-Functions get `documents`, what this process has read before, by name. They ask it before the store,
-and put there what they read; an empty one reads everything anew.
+`documents` is what this process has read before, by name. Who gets it asks it before the store, and
+puts there what is read; an empty one reads everything anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.errors import ChainError
+from spark_core.addresses.address_hashes import ADDRESS_HASH, hashed
+from spark_core.errors import TABLES_UNREADABLE, ChainError
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
-from spark_core.records.journal import Journal, JournalPart
+from spark_core.records.journal import ROWS, Journal, JournalPart
 from spark_core.records.reading import StoredTable
+from spark_core.records.tables import TableSpec
+from spark_core.spark.exchange import Batches
+from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore
-from spark_core.storage.outcomes import GONE
+from spark_core.storage.outcomes import GONE, NOT_DELETED
 
 Documents: TypeAlias = MutableMapping[str, Any]
+
+# What the report says of an object as the plan has it.
+PLANNED = pa.schema(
+    [
+        ADDRESS_HASH,
+        *(schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes", "reason")),
+    ]
+)
+_LAST = pc.ScalarAggregateOptions(skip_nulls=False)
 
 
 def deleted_by(
@@ -50,6 +64,52 @@ def deleted_by(
             late = pc.greater_equal(at, pa.scalar(since, schemas.INSTANT))
             gone = pc.and_(gone, pc.fill_null(late, False))
         yield address.filter(gone).cast(pa.string())
+
+
+def rows_about(
+    store: ObjectStore,
+    key: RunKey,
+    addresses: Sequence[str],
+    load: Callable[[TableSpec], StoredTable],
+    spark: Callable[[], Session],
+) -> dict[str, dict[str, Any]]:
+    """Return what the sweep of a run wrote down of objects, by address.
+
+    That is the report, and what is gone by a journal that no report sums up.
+
+    Args:
+        store: Rooted at the namespace.
+        key: The run.
+        addresses: Relative addresses, few enough for the driver.
+        load: Reads back a table of the run.
+        spark: Starts Spark, if a table is large.
+
+    Returns:
+        Rows with the columns of `schemas.DELETION_REPORT`; of an object of which nothing is told
+        after it was intended, its row of the journal, and the reason.
+
+    Raises:
+        LakegcError: If the report or the journal cannot be read.
+    """
+    told = {}
+    if store.exists(tables.manifest_key(tables.DELETION_REPORT, key)):
+        told = load(tables.DELETION_REPORT).rows_of(addresses, spark)
+    # Another process may have gone on since this one asked.
+    journal, parts = beside_the_report(store, key, {})
+    if parts:
+        asked = pa.array(addresses, pa.string())
+        rows = pa.concat_tables(journal.source(parts).each(spark, partial(_rows_about, asked)))
+        let_go = dict[str, dict[str, Any]]()
+        # A pruned table says nothing.
+        with suppress(*TABLES_UNREADABLE):
+            let_go = load(tables.EXPIRED_ADDRESSES).rows_of(addresses, spark)
+        planned = _planned(asked, let_go)
+        known = report_rows(planned, rows).to_pylist()
+        told |= {row["address"]: row for row in known if row["outcome"] in GONE}
+        reasons = dict(zip(addresses, planned["reason"].to_pylist(), strict=True))
+        for row in _unanswered(rows):
+            told.setdefault(row["address"], {**row, "reason": reasons[row["address"]]})
+    return told
 
 
 def beside_the_report(
@@ -114,3 +174,93 @@ def _report(store: ObjectStore, key: RunKey, documents: Documents) -> StoredTabl
             documents[where] = None
     found: StoredTable | None = documents[where]
     return found
+
+
+def _rows_about(addresses: pa.Array, batches: Batches) -> pa.Table:
+    found = (batch.filter(pc.is_in(batch.column("address"), addresses)) for batch in batches)
+    return pa.Table.from_batches(found, ROWS)
+
+
+def _planned(asked: pa.Array, let_go: Mapping[str, Mapping[str, Any]]) -> pa.Table:
+    """Return what a mark said of objects, columns of `PLANNED`."""
+    unknown = {"size_bytes": 0, "reason": ""}
+    said = [let_go.get(address, unknown) for address in asked.to_pylist()]
+    columns = [[row[name] for row in said] for name in unknown]
+    return pa.table([hashed(asked), asked, *columns], PLANNED)
+
+
+def _unanswered(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of objects that a journal says nothing of after they were intended."""
+    is_intended = pc.equal(rows["outcome"], "intended")
+    answered = rows.filter(pc.invert(is_intended))["address"].combine_chunks()
+    intended = rows.filter(is_intended)
+    unanswered = intended.filter(pc.invert(pc.is_in(intended["address"], answered)))
+    return list(unanswered.to_pylist())
+
+
+def report_rows(plan: pa.Table, rows: pa.Table) -> pa.Table:
+    """Return the outcome of each object of a plan, from all journal rows about it.
+
+    An object counts as deleted if some batch was about to delete it and it was found gone later.
+    The batch was killed, or never got the store's answer. An object that no batch asked for was
+    gone before.
+
+    Args:
+        plan: Columns of `PLANNED`, key address.
+        rows: Columns of `ROWS` of a journal.
+
+    Returns:
+        Columns of `schemas.DELETION_REPORT`, key address; no row for an object without an outcome.
+    """
+    told = plan.drop_columns("address_hash").join(_by_address(rows), "address", join_type="inner")
+    for what, outcomes in (("kept", ("kept",)), ("failure", NOT_DELETED)):
+        told = told.join(_last(rows, what, outcomes), "address", join_type="left outer")
+    is_gone = pc.greater(told["already_gone"], 0)
+    # The store did not answer an intent, or its answer may not have been its last word.
+    is_open = pc.greater(told["attempts"], pc.add(told["deleted"], told["refused"]))
+    is_deleted = pc.or_(pc.greater(told["deleted"], 0), pc.and_(is_gone, is_open))
+    cases = pc.make_struct(is_deleted, is_gone, pc.is_valid(told["kept_outcome"]))
+    outcome = pc.case_when(cases, "deleted", "already_gone", "kept", told["failure_outcome"])
+    error = pc.if_else(
+        pc.is_in(outcome, value_set=pa.array(NOT_DELETED)), told["failure_error"], None
+    )
+    columns = {
+        **{name: told[name] for name in ("address", "size_bytes", "reason")},
+        "outcome": outcome,
+        "error": pc.if_else(pc.equal(outcome, "kept"), told["kept_error"], error),
+        "attempts": told["attempts"].cast(pa.int32()),
+        "deleted_at": pc.if_else(pc.equal(outcome, "deleted"), told["gone_at"], None),
+    }
+    return pa.table(columns).filter(pc.is_valid(outcome)).cast(schemas.DELETION_REPORT)
+
+
+def _by_address(rows: pa.Table) -> pa.Table:
+    """Count the rows of each object by what they say; say when it was first known to be gone."""
+    counts = {
+        outcome: pc.equal(rows["outcome"], outcome).cast(pa.int64())
+        for outcome in ("deleted", "already_gone", "refused", "intended", "unsent")
+    }
+    gone_at = pc.if_else(have_any(rows, GONE), rows["at"], None)
+    known = pa.table({"address": rows["address"], "gone_at": gone_at, **counts})
+    found = known.group_by("address").aggregate(
+        [("gone_at", "min"), *((outcome, "sum") for outcome in counts)]
+    )
+    found = found.rename_columns(known.column_names)
+    attempts = pc.subtract(found["intended"], found["unsent"])
+    return found.drop_columns(["intended", "unsent"]).append_column("attempts", attempts)
+
+
+def _last(rows: pa.Table, what: str, outcomes: Sequence[str]) -> pa.Table:
+    """Return outcome and error of the last row of each object that has one of these outcomes."""
+    found = rows.filter(have_any(rows, outcomes)).sort_by("at")
+    last = found.select(["address", "outcome", "error"]).group_by("address", use_threads=False)
+    return last.aggregate([("outcome", "last"), ("error", "last", _LAST)]).rename_columns(
+        ["address", f"{what}_outcome", f"{what}_error"]
+    )
+
+
+def have_any(
+    rows: pa.Table | pa.RecordBatch, outcomes: Sequence[str]
+) -> pa.ChunkedArray | pa.Array:
+    """Say which rows of a journal have one of these outcomes."""
+    return pc.is_in(rows["outcome"], value_set=pa.array(outcomes))

@@ -9,6 +9,7 @@ Outcome = Literal["deleted", "already_gone", "refused", "failed"]
 
 # Those of what is not in its place any more.
 GONE: tuple[Outcome, ...] = ("deleted", "already_gone")
+NOT_DELETED: tuple[Outcome, ...] = ("refused", "failed")
 
 
 @dataclass(frozen=True)

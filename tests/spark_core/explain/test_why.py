@@ -6,6 +6,7 @@ import pytest
 
 from spark_core.explain import explain, why
 from spark_core.fates import Fate
+from spark_core.records.reading import StoredTable
 from tests.support.written_run import OLD, written_run
 
 STAYS = [fate for fate in Fate if not fate.may_go and fate is not Fate.COMMITTED]
@@ -37,5 +38,5 @@ def test_an_object_that_may_go_is_explained_by_its_reason(written):
 def test_a_row_of_another_object_with_the_same_hash_says_nothing(written, monkeypatch):
     written.mark({"data/s/a": (4, OLD)})
     row = {"address": "data/s/b", "fate": "expired", "why": "in no commit", "until": None}
-    monkeypatch.setattr(why, "rows_of", lambda *_, **__: {"data/s/a": row})
+    monkeypatch.setattr(StoredTable, "rows_of", lambda *_, **__: {"data/s/a": row})
     assert why._fates(written.run, ["data/s/a"]) == {}

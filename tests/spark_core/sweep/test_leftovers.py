@@ -9,8 +9,8 @@ import pytest
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
+from spark_core.records.swept import PLANNED, report_rows
 from spark_core.spark import placement
-from spark_core.sweep.deletion_report import PLANNED, report
 from spark_core.sweep.leftovers import recheck_leftovers
 from tests.support.written_run import journal_entries, written_run
 
@@ -39,7 +39,7 @@ def resumed(tmp_path):
 def _reported(run, journal):
     names = pa.array([GONE, THERE, ANSWERED])
     plan = pa.table([hashed(names), names, [4] * 3, ["why"] * 3], schema=PLANNED)
-    told = report(plan, journal.source(journal.parts()).here(threads=1))
+    told = report_rows(plan, journal.source(journal.parts()).here(threads=1))
     return dict(zip(told["address"].to_pylist(), told["outcome"].to_pylist(), strict=True))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.records.journal import ROWS, Journal
+from spark_core.records.swept import PLANNED, report_rows
 from spark_core.storage.outcomes import DeleteOutcome, unpaced
 from spark_core.sweep import deletion_report
 from spark_core.sweep.deadline import Deadline
@@ -150,10 +151,8 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
 def reported(addresses, rows):
     """Rows of the report of a plan, from rows of its journal."""
     names, many = pa.array(addresses), len(addresses)
-    plan = pa.table(
-        [hashed(names), names, [4] * many, ["why"] * many], schema=deletion_report.PLANNED
-    )
-    return deletion_report.report(plan, _journal(rows)).to_pylist()
+    plan = pa.table([hashed(names), names, [4] * many, ["why"] * many], schema=PLANNED)
+    return report_rows(plan, _journal(rows)).to_pylist()
 
 
 def _journal(rows):
