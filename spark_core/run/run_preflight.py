@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from spark_core import __version__
 from spark_core.clocks import (
     ClockReading,
     SystemClock,
@@ -78,6 +79,7 @@ def preflight(run: Run) -> PreflightFigures:
             for whose, reading in readings.items()
         },
         reference_mark=run.reference_mark,
+        lakegc=__version__,
     )
 
 

@@ -31,6 +31,7 @@ class PreflightFigures(Figures):
         clock_skew_seconds: How far the clocks of `server` and `store` are ahead of this machine's;
             None where one told no time.
         reference_mark: Id of the mark of lakeFS's own job that the run stays within; None for none.
+        lakegc: Version of lakegc that began the mark; None for one that did not say so yet.
     """
 
     repository: Mapping[str, Any] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class PreflightFigures(Figures):
     blockstore_type: str = ""
     clock_skew_seconds: Mapping[str, float | None]
     reference_mark: str | None = None
+    lakegc: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, kw_only=True)
