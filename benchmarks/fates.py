@@ -36,7 +36,8 @@ from spark_core import holds, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standings_of
 from spark_core.addresses.namespace import Namespace
-from spark_core.mark import fates, fates_by_address, fates_by_answers
+from spark_core.fates import WhyMayGo
+from spark_core.mark import fates, fates_by_answers
 from spark_core.mark.fate_rows import FateTargets
 from spark_core.model import RunKey
 from spark_core.records import writing
@@ -203,7 +204,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
             _table(store, "committed_addresses", of_committed, of_expired),
             targets=targets,
             inputs=fates.Inputs(holds.NONE, source_of(HELD.empty_table(), HELD)),
-            words=fates_by_address.ReasonWords("expired", "never"),
+            otherwise=WhyMayGo.NEVER_COMMITTED,
         )
         decided = fates_by_answers.conclude(run, decided, answers, targets)
         sys.stdout.write(

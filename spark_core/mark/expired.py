@@ -26,7 +26,7 @@ from spark_core.mark.compared import NAMED
 from spark_core.mark.deleted_before import deleted_before
 from spark_core.mark.fate_rows import Decided, FateTargets
 from spark_core.mark.fates import Inputs
-from spark_core.mark.fates_by_address import ReasonWords
+from spark_core.mark.fates_by_address import reason_without_commit
 from spark_core.mark.fates_by_answers import Answers
 from spark_core.mark.index_compared import compared_with_index
 from spark_core.mark.missing import missing_of
@@ -38,13 +38,7 @@ from spark_core.mark.within_reference_mark import (
     reference_figures,
 )
 from spark_core.records import tables, writing
-from spark_core.records.figures import (
-    WALK,
-    CommitsFigures,
-    CommittedFigures,
-    ExpiredFigures,
-    ListedFigures,
-)
+from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
@@ -171,7 +165,7 @@ class _Deciding:
 
 def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     """Decide, ask branches, decide again, and say what came of it."""
-    read, words = _Deciding.read(run, mark), _words(mark)
+    read, otherwise = _Deciding.read(run, mark), reason_without_commit(mark)
     decided = fates.decide(
         run,
         mark.slices,
@@ -179,7 +173,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
         mark.committed,
         inputs=read.inputs(run),
         targets=targets,
-        words=words,
+        otherwise=otherwise,
     )
     read.by_path.release()
     seen = seen_again(run, decided, targets)
@@ -202,7 +196,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
         **_figures_of_fates(decided),
         policy_only=None if run.options.collects_unreachable else True,
         holds=read.held.figures,
-        reasons_complete=words.otherwise != WhyMayGo.UNREACHABLE,
+        reasons_complete=otherwise != WhyMayGo.UNREACHABLE,
         twins=found.figures,
         **more,
     )
@@ -273,17 +267,3 @@ def _answers(found: twins.Answers) -> Answers:
     """Bring the answers of branches into the form that decides."""
     read = found.read_by_branch
     return Answers(numbers_of(read["address_hash"]), read["path"].combine_chunks(), found.may_hide)
-
-
-def _words(mark: Mark) -> ReasonWords:
-    """Choose the words for why an object may go.
-
-    Two cases leave unknown what commits had. Where commits were walked, those that nothing leads to
-    were not seen. A table of an expired commit may have been unreadable. In both cases the words
-    cannot say of any object that no commit had it. (Where an earlier dump was read, a commit alone
-    is unseen that was made since, was dated back past the rules, and that nothing leads to.)
-    """
-    all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
-    all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK
-    otherwise = WhyMayGo.NEVER_COMMITTED if all_seen else WhyMayGo.UNREACHABLE
-    return ReasonWords(WhyMayGo.ONLY_EXPIRED_COMMITS, otherwise)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from spark_core.errors import IncompleteReadError
+from spark_core.fates import WhyMayGo
 from spark_core.holds import Holds
 from spark_core.mark.compared import listed_objects, references_to_objects, tasks_of
 from spark_core.mark.fate_rows import SENT, Decided, FateTargets
-from spark_core.mark.fates_by_address import FateOrders, ReasonWords, write_objects
+from spark_core.mark.fates_by_address import FateOrders, write_objects
 from spark_core.mark.fates_by_hash import decide_bucket
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -51,7 +52,7 @@ def decide(
     *,
     inputs: Inputs,
     targets: FateTargets,
-    words: ReasonWords,
+    otherwise: WhyMayGo,
 ) -> Decided:
     """Give every listed object its fate, as far as branches need not be asked.
 
@@ -66,7 +67,7 @@ def decide(
         committed: Table 4.
         inputs: What decides beside them.
         targets: Where the rows go. What may go waits; `fates_by_answers.conclude` writes it.
-        words: Words for the reasons.
+        otherwise: Why an object may go that no expired commit is known to have had.
 
     Returns:
         The decision, added up over all tasks.
@@ -82,7 +83,7 @@ def decide(
         slices.manifest.parts,
         targets,
         inputs.held,
-        words,
+        otherwise,
         run.key.instant,
         run.limits,
         is_left,

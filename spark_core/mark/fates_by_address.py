@@ -20,13 +20,15 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
-from spark_core.fates import Fate
+from spark_core.fates import Fate, WhyMayGo
 from spark_core.fates.deciding import CODES, MAY_GO, fate
 from spark_core.holds import Holds
 from spark_core.mark.compared import BY_EXPIRED_COMMIT, DUE, UNNAMED, columns_of, known_by
 from spark_core.mark.fate_rows import WAITING, Decided, FateTargets, rows_of_fates, until_of
 from spark_core.records import reading, writing
+from spark_core.records.figures import WALK, CommitsFigures, CommittedFigures
 from spark_core.records.manifest import Part
+from spark_core.run.chain import Mark
 from spark_core.spark.exchange import numbers_of
 from spark_core.storage import ObjectStore
 
@@ -38,19 +40,6 @@ _READ_AGAIN = columns_of(
 
 
 @dataclass(frozen=True)
-class ReasonWords:
-    """Why an object may go: words for the report, never part of the decision.
-
-    Attributes:
-        of_expired_commits: For objects of a commit that is past its retention.
-        otherwise: For the other objects.
-    """
-
-    of_expired_commits: str
-    otherwise: str
-
-
-@dataclass(frozen=True)
 class FateOrders:
     """The driver's orders for every task.
 
@@ -59,7 +48,8 @@ class FateOrders:
         parts: Parts of the listing.
         targets: Where the rows are written.
         held: Holds.
-        words: Why an object may go.
+        otherwise: Why an object may go that no expired commit is known to have had; words for the
+            report, never part of the decision.
         instant: The run's instant.
         limits: The limits that name and age are compared with once more.
         is_left: Whether what nothing reaches is left to another run.
@@ -69,7 +59,7 @@ class FateOrders:
     parts: Sequence[Part]
     targets: FateTargets
     held: Holds
-    words: ReasonWords
+    otherwise: WhyMayGo
     instant: datetime
     limits: Limits
     is_left: bool
@@ -148,7 +138,7 @@ def _divided(
             listed.column("size_bytes"),
             listed.column("last_modified"),
             listed.column("slice"),
-            _reasons(orders.words, codes, bits, sent["why"].combine_chunks()),
+            _reasons(orders.otherwise, codes, bits, sent["why"].combine_chunks()),
             sent["address_hash"].combine_chunks(),
             listed.column("checksum"),
             pa.array(alone),
@@ -169,17 +159,29 @@ def _divided(
     ).filter(pa.array(~may_go))
 
 
-def _reasons(words: ReasonWords, codes: Any, bits: Any, why: pa.StringArray) -> pa.StringArray:
+def _reasons(otherwise: WhyMayGo, codes: Any, bits: Any, why: pa.StringArray) -> pa.StringArray:
     """Say why each object may go.
 
     Args:
-        words: The words.
+        otherwise: The reason of those that no expired commit is known to have had.
         codes: Numbers of their fates.
         bits: Bits for what is known of them.
         why: What a policy says of those that it takes.
     """
-    reasons = pc.if_else(
-        pa.array(bits & BY_EXPIRED_COMMIT != 0), words.of_expired_commits, words.otherwise
-    )
+    by_expired_commit = pa.array(bits & BY_EXPIRED_COMMIT != 0)
+    reasons = pc.if_else(by_expired_commit, WhyMayGo.ONLY_EXPIRED_COMMITS.value, otherwise.value)
     reasons = pc.if_else(pa.array(codes == CODES[Fate.TAKEN_BY_POLICY]), why, reasons)
-    return reasons.fill_null(words.otherwise)
+    return reasons.fill_null(otherwise.value)
+
+
+def reason_without_commit(mark: Mark) -> WhyMayGo:
+    """Return why an object may go that no expired commit is known to have had.
+
+    Two cases leave unknown what commits had. Where commits were walked, those that nothing leads to
+    were not seen. A table of an expired commit may have been unreadable. In both cases the words
+    cannot say of any object that no commit had it. (Where an earlier dump was read, a commit alone
+    is unseen that was made since, was dated back past the rules, and that nothing leads to.)
+    """
+    all_read = CommittedFigures.of(mark.committed.manifest).expired_ranges_all
+    all_seen = all_read and CommitsFigures.of(mark.commits.manifest).refs_read_by != WALK
+    return WhyMayGo.NEVER_COMMITTED if all_seen else WhyMayGo.UNREACHABLE

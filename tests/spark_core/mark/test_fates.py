@@ -11,13 +11,12 @@ import pytest
 
 from spark_core import holds, schemas
 from spark_core.errors import IncompleteReadError
-from spark_core.fates import Fate
+from spark_core.fates import Fate, WhyMayGo
 from spark_core.mark import compared, fates, fates_by_answers
 from spark_core.mark.compared import NAMED
 from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.mark.fate_rows import FateTargets
 from spark_core.mark.fates import Inputs
-from spark_core.mark.fates_by_address import ReasonWords
 from spark_core.mark.fates_by_answers import Answers
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Target
@@ -29,7 +28,6 @@ from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
 pytestmark = pytest.mark.spark
 
-WORDS = ReasonWords("expired", "never")
 NOBODY = Answers(np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64))
 
 
@@ -63,7 +61,7 @@ def _decide(written, *, held=holds.NONE, held_paths=(), answers=NOBODY, **inputs
         stored[tables.COMMITTED_ADDRESSES],
         inputs=Inputs(held, _held_paths(*held_paths), **inputs),
         targets=targets,
-        words=WORDS,
+        otherwise=WhyMayGo.NEVER_COMMITTED,
     )
     decided = fates_by_answers.conclude(run, decided, answers, targets)
     assert not [key for key in writing_left(run) if "_waiting" in key]
@@ -134,7 +132,7 @@ def test_fates_are_those_of_plain_sets(run):
     # Staged entries count as live, committed ones only where a head has them.
     assert (decided.live, _missing(decided)) == (len(staged), [hash_of("data/lost/two")])
     assert decided.sums.total == (len(rows), sizes["expired"])
-    assert {row["reason"] for row in rows} == {"never"}
+    assert {row["reason"] for row in rows} == {WhyMayGo.NEVER_COMMITTED}
 
 
 def _missing(decided):
