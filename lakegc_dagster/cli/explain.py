@@ -59,20 +59,20 @@ def explain(
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster.stored_runs import open_chosen
+    from lakegc_dagster.stored_runs import open_run_or_newest_mark
     from lakegc_dagster.terminal import console
-    from spark_core.explain import addresses_of, explain_folder, is_folder
-    from spark_core.explain import explain as explained
+    from spark_core.explain import address_of, addresses_of_path, explain_folder, is_folder
+    from spark_core.explain.why import explain as explained
 
     repository, what = _repository_and_object(named)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        run = open_chosen(settings, repository, key)
+        run = open_run_or_newest_mark(settings, repository, key)
         if is_folder(what):
-            folder = explain_folder(run, what)
-            _show_folder(folder, as_json=as_json)
+            _show_folder(explain_folder(run, what), as_json=as_json)
             return 0
-        address, *others = addresses_of(run, what)
+        is_path = what.startswith(LAKEFS)
+        address, *others = addresses_of_path(run, what) if is_path else [address_of(run, what)]
         found = replace(explained(run, address), others=tuple(others))
     if as_json:
         click.echo(found.to_json())

@@ -193,7 +193,7 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
       lakegc retention what-if my-repo --policy-file retention.yml --run 2026-11-20T02-00-00Z
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster.stored_runs import open_chosen
+        from lakegc_dagster.stored_runs import open_run_or_newest_mark
         from spark_core.branches import removal
         from spark_core.references.policies import parsing, what_if
 
@@ -201,7 +201,7 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         policy = parsing.parse(file.read_bytes(), name=str(file))
         run = None
         if not all(rule.removes for rule in policy.rules):
-            run = open_chosen(settings, repository, key)
+            run = open_run_or_newest_mark(settings, repository, key)
             show_found(run, policy, what_if.what_if(run, policy).facts(), names="would name")
         named = removal.look_at(run or open_now(config, stack, repository), policy)
         if named:

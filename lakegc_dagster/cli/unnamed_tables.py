@@ -32,12 +32,12 @@ def show_tables(config: Path | None, repository: str, key: RunKey | None, *, as_
         key: The run that tells where the server keeps its tables; the newest mark by default.
         as_json: Print one JSON object.
     """
-    from lakegc_dagster.stored_runs import open_chosen
+    from lakegc_dagster.stored_runs import open_run_or_newest_mark
     from spark_core import explain
 
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        found = explain.unnamed_tables(open_chosen(settings, repository, key))
+        found = explain.unnamed_tables(open_run_or_newest_mark(settings, repository, key))
     click.echo(found.to_json() if as_json else "\n".join(_lines(found)))
 
 

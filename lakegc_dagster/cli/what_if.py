@@ -107,7 +107,7 @@ def what_if(
       lakegc what-if my-repo --branch main=7
       lakegc what-if my-repo --rules shorter.json --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster.stored_runs import open_chosen
+    from lakegc_dagster.stored_runs import open_run_or_newest_mark
     from spark_core import explain
 
     named = branches_named(branch_days)
@@ -119,7 +119,7 @@ def what_if(
         rules = rules_document.read_rules(rules_file, longest_days=LONGEST_DAYS)
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        run = open_chosen(settings, repository, key)
+        run = open_run_or_newest_mark(settings, repository, key)
         if by_options:
             now = run.server.retention_rules(repository)
             rules = rules_plan.rules_asked(now, default_days, named)

@@ -62,7 +62,7 @@ def open_known(settings: Settings, repository_id: str, key: RunKey) -> Run:
     return run
 
 
-def open_chosen(settings: Settings, repository_id: str, key: RunKey | None) -> Run:
+def open_run_or_newest_mark(settings: Settings, repository_id: str, key: RunKey | None) -> Run:
     """Open the run that a person named, else the newest mark; raises as both do."""
     if key is None:
         return open_stored(settings, repository_id)
@@ -78,7 +78,7 @@ def load_report(
         NotFoundError: If there is no such repository, or no such run, or no run was marked.
         ChainError: If the run was not marked.
     """
-    run = open_chosen(settings, repository_id, key)
+    run = open_run_or_newest_mark(settings, repository_id, key)
     found = report.load(run)
     return run, found, local_path(run, lakegc_keys.report_keys(run.key, swept=found.swept)["html"])
 

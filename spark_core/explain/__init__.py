@@ -9,7 +9,7 @@ from spark_core.explain.explanation import Reason as Reason
 from spark_core.explain.explanation import instant_in_words as instant_in_words
 from spark_core.explain.last_commits import LastCommit as LastCommit
 from spark_core.explain.last_commits import last_commits as last_commits
-from spark_core.explain.paths_let_go import addresses_of as addresses_of
+from spark_core.explain.paths_let_go import addresses_of_path as addresses_of_path
 from spark_core.explain.paths_let_go import deleted_addresses as deleted_addresses
 from spark_core.explain.paths_let_go import let_go_under as let_go_under
 from spark_core.explain.paths_let_go import not_on_record as not_on_record

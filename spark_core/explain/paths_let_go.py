@@ -57,26 +57,24 @@ def _under(path: str, batches: Batches) -> list[dict[str, Any]]:
     ]
 
 
-def addresses_of(run: Run, wanted: str) -> list[str]:
-    """Return the relative addresses of what somebody asks about; see `address_of`.
+def addresses_of_path(run: Run, wanted: str) -> list[str]:
+    """Return the relative addresses of the objects that a path has and had; see `address_of`.
 
-    Objects that had the path before are looked up in the explanations of stored runs, which costs a
+    Those that had the path before are looked up in the explanations of stored runs, which costs a
     small read or two for each run, several at once. A run whose explanations were pruned or are
     damaged is passed over.
 
     Args:
         run: The run; its server is asked about a path.
-        wanted: As for `address_of`.
+        wanted: `lakefs://REPOSITORY/REF/PATH`.
 
     Returns:
-        For an address: itself. For a path: the address that the ref has there now, then those of
-        objects that had it as their last path when a run let them go, those kept last first.
+        The address that the ref has there now, then those of objects that had it as their last path
+        when a run let them go, those kept last first.
 
     Raises:
         LakegcError: As `address_of`; NotFoundError only if no stored run knows the path either.
     """
-    if not wanted.startswith(SCHEME):
-        return [address_of(run, wanted)]
     _, path = ref_and_path(run, wanted)
     earlier, unread = list[str](), 0
     runs = [replace(run, key=key, known={}) for key in tables.runs(run.store)]

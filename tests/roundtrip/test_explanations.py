@@ -15,7 +15,7 @@ from spark_core.checks import confirming
 from spark_core.errors import AddressError, NotFoundError, SettingsError
 from spark_core.explain import (
     address_of,
-    addresses_of,
+    addresses_of_path,
     deleted_addresses,
     explain,
     explain_each,
@@ -207,14 +207,14 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     assert explain(later, "data/never/was").state == "unknown"
 
     # A path that its branch has no longer is known to the run that let the object go.
-    assert addresses_of(later, "lakefs://repo/main/d_0316") == [gone.address]
-    now, before = addresses_of(later, "lakefs://repo/main/features/00")
+    assert addresses_of_path(later, "lakefs://repo/main/d_0316") == [gone.address]
+    now, before = addresses_of_path(later, "lakefs://repo/main/features/00")
     assert (explain(run, now).state, explain(run, before).state) == ("kept", "deleted")
     experiment = [file.address for file in story.deleted if file.path.startswith("trials/")]
     assert sorted(let_go_under(run, "trials/")) == sorted(experiment)
     assert let_go_under(run, "trials") == []
     with pytest.raises(NotFoundError, match="no stored run let an object with that path go"):
-        addresses_of(later, "lakefs://repo/main/never/was")
+        addresses_of_path(later, "lakefs://repo/main/never/was")
 
     # Executors read large explanations, and meet as the driver does that they were pruned.
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
@@ -223,7 +223,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     pruned = explain(later, by_path["d_0316", True].address)
     assert pruned.sentence.endswith("; only in commits past their retention")
     with pytest.raises(NotFoundError, match="the explanations of 1 runs are pruned or damaged"):
-        addresses_of(later, "lakefs://repo/main/d_0316")
+        addresses_of_path(later, "lakefs://repo/main/d_0316")
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ FOUND = explain.TablesReport(
 @pytest.fixture(autouse=True)
 def _made_up(monkeypatch):
     monkeypatch.setattr(command, "read_settings", lambda *_: None)
-    monkeypatch.setattr(stored_runs, "open_chosen", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(stored_runs, "open_run_or_newest_mark", lambda *_: SimpleNamespace())
     monkeypatch.setattr(explain, "unnamed_tables", lambda _: FOUND)
 
 

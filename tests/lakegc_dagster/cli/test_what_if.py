@@ -44,7 +44,9 @@ def kept(monkeypatch):
         made.answers.append(found)
 
     monkeypatch.setattr(command, "read_settings", lambda *_: None)
-    monkeypatch.setattr(stored_runs, "open_chosen", lambda *_: SimpleNamespace(key="a-run"))
+    monkeypatch.setattr(
+        stored_runs, "open_run_or_newest_mark", lambda *_: SimpleNamespace(key="a-run")
+    )
     monkeypatch.setattr(explain, "what_if", lambda *_: FOUND)
     monkeypatch.setattr(explain, "keep_answer", keep)
     return made
@@ -87,7 +89,9 @@ def test_rules_may_be_asked_about_inline(kept, monkeypatch, words):
     now, asked = RetentionRules(14, {"a": 1}), []
     server = SimpleNamespace(retention_rules=lambda _: now)
     monkeypatch.setattr(
-        stored_runs, "open_chosen", lambda *_: SimpleNamespace(key="a-run", server=server)
+        stored_runs,
+        "open_run_or_newest_mark",
+        lambda *_: SimpleNamespace(key="a-run", server=server),
     )
     monkeypatch.setattr(explain, "what_if", lambda _, __, rules: asked.append(rules) or FOUND)
     told = CliRunner().invoke(main, ["what-if", "repo", *words])

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core.errors import AddressError, NotFoundError
-from spark_core.explain import addresses_of, deleted_addresses, not_on_record
+from spark_core.explain import addresses_of_path, deleted_addresses, not_on_record
 from spark_core.lakefs.answer_types import EntriesPage
 from spark_core.model import Branch, RunKey
 from spark_core.records import tables
@@ -93,20 +93,20 @@ def damage(run):
 def test_a_path_is_found_among_other_runs_where_one_has_no_explanations_left(run, server, harm):
     swept(run, 1, {"data/s/a": ("tables/one", 0)})
     harm(swept(run, 2, {"data/s/b": ("tables/one", 0)}))
-    assert addresses_of(run, PATH) == ["data/s/a"]
+    assert addresses_of_path(run, PATH) == ["data/s/a"]
     server.entries = {"tables/one": "local://repo/data/s/c"}
-    assert addresses_of(run, PATH) == ["data/s/c", "data/s/a"]
+    assert addresses_of_path(run, PATH) == ["data/s/c", "data/s/a"]
     server.entries = {}
     with pytest.raises(
         NotFoundError, match="as far as is known: the explanations of 1 runs are pruned or damaged"
     ):
-        addresses_of(run, "lakefs://repo/main/never")
+        addresses_of_path(run, "lakefs://repo/main/never")
 
 
 def test_a_path_that_nobody_knows_is_refused_without_a_word_of_pruned_runs(run):
     swept(run, 1, {"data/s/a": ("tables/one", 0)})
     with pytest.raises(NotFoundError, match=r"no such path, and no stored run let .* go\. Ask by"):
-        addresses_of(run, "lakefs://repo/main/never")
+        addresses_of_path(run, "lakefs://repo/main/never")
 
 
 @pytest.mark.parametrize("wanted", [PATH, "lakefs://repo/main/tables/"])
@@ -143,9 +143,9 @@ def test_an_import_in_its_place_does_not_hide_what_a_path_was(run, server):
         "tables/two": "local://elsewhere/two",
     }
     assert deleted_addresses(then, PATH) == ["data/s/a"]
-    assert addresses_of(run, PATH) == ["data/s/a"]
+    assert addresses_of_path(run, PATH) == ["data/s/a"]
     with pytest.raises(AddressError, match="it is imported or linked"):
-        addresses_of(run, "lakefs://repo/main/tables/two")
+        addresses_of_path(run, "lakefs://repo/main/tables/two")
 
 
 def test_a_folder_tells_of_what_no_path_on_record_leads_to(run):
@@ -172,7 +172,7 @@ def test_a_folder_tells_of_what_no_path_on_record_leads_to(run):
 
 def test_a_mistyped_branch_is_told(run):
     with pytest.raises(NotFoundError, match="repo has no branch, tag or commit mian") as raised:
-        addresses_of(run, "lakefs://repo/mian/tables/one")
+        addresses_of_path(run, "lakefs://repo/mian/tables/one")
     assert raised.value.next_step == "Did you mean main?"
     with pytest.raises(NotFoundError, match="`lakectl branch list lakefs://repo`"):
-        addresses_of(run, "lakefs://repo/zzz/tables/one")
+        addresses_of_path(run, "lakefs://repo/zzz/tables/one")
