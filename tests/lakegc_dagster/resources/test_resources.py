@@ -69,7 +69,7 @@ def test_the_executors_get_the_package_as_the_settings_say(starting, monkeypatch
     may_start.set()
     prepared = []
     monkeypatch.setattr(
-        "lakegc_dagster.resources.prepare_cluster",
+        "lakegc_dagster.resources.spark.prepare_cluster",
         lambda session, *, ship_package: prepared.append((session, ship_package)),
     )
     chosen = Settings.model_validate(
