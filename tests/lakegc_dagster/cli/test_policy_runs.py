@@ -188,3 +188,5 @@ def test_policies_only_takes_what_a_confirmed_policy_names_and_leaves_all_else(p
     assert alone.stdout == told.stdout, "a whole path names the repository"
     assert "deleted: run" in told.stdout
     assert "logs/old, committed on main: policy rule 1: all, 14 days" in told.stdout
+    by_address = place.lakegc("explain", place.name, old)
+    assert by_address.stdout == told.stdout, "its address names the same object"
