@@ -99,7 +99,7 @@ def hold_add(
         shown.print(f"{made.words} was added to {repository}", markup=False, soft_wrap=True)
         last = lease_log.last_record(run.store)
         if last is not None and last.state == "held":
-            from spark_core.references.second_look import GOOD_FOR
+            from spark_core.references.parts_of_look import GOOD_FOR
 
             minutes = GOOD_FOR.total_seconds() / 60
             shown.print(

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_core import schemas
 from spark_core.index import choosing
-from spark_core.index.known import Known
+from spark_core.index.indexed_ranges import IndexedRanges
 from spark_core.mark import taken_ranges
 from spark_core.mark.ranges_written import CommittedTargets, write_ranges
 from spark_core.records import tables, writing
@@ -67,7 +67,7 @@ def _read_all(
     began: datetime,
 ) -> Draft:
     reader = TableReader.of(run, tables_prefix(run))
-    known = Known() if index is None else Known.of(run.store, index.saved)
+    known = IndexedRanges() if index is None else IndexedRanges.of(run.store, index.saved)
     words = expired_entries.commits_of(run, commits)
     metaranges = _metaranges(commits, words)
     unread = [metarange for metarange in metaranges if metarange.id not in known.trees]

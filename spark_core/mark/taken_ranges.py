@@ -19,7 +19,7 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import CorruptTableError
 from spark_core.index import choosing
 from spark_core.index.entry_numbers import Kept
-from spark_core.index.known import Known
+from spark_core.index.indexed_ranges import IndexedRanges
 from spark_core.records import tables, writing
 from spark_core.records.figures import TakenFigures
 from spark_core.records.manifest import Manifest, Part
@@ -35,7 +35,7 @@ from spark_core.run import Run
 TREES_AGAIN, RANGES_AGAIN = 1, 2
 
 
-def ranges_of(known: Known, metaranges: Sequence[Metarange]) -> pa.Table:
+def ranges_of(known: IndexedRanges, metaranges: Sequence[Metarange]) -> pa.Table:
     """Return the ranges of metaranges that the index has: columns of `RANGES`, each once."""
     is_head, is_retained, is_there = np.zeros((3, known.ranges.num_rows), np.bool_)
     nobody = np.iinfo(np.int32).max
@@ -62,7 +62,7 @@ def ranges_of(known: Known, metaranges: Sequence[Metarange]) -> pa.Table:
     )
 
 
-def ranges_to_read_and_taken(known: Known, ranges: pa.Table) -> tuple[pa.Table, pa.Table]:
+def ranges_to_read_and_taken(known: IndexedRanges, ranges: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Tell ranges that must be read from those that the index has.
 
     A range of which a metarange gives another number of entries than the index is read: then either
@@ -86,7 +86,7 @@ def ranges_to_read_and_taken(known: Known, ranges: pa.Table) -> tuple[pa.Table, 
 
 
 def compare(
-    run: Run, reader: TableReader, known: Known, trees: Sequence[Metarange], taken: pa.Table
+    run: Run, reader: TableReader, known: IndexedRanges, trees: Sequence[Metarange], taken: pa.Table
 ) -> int:
     """Read a few metaranges and ranges of the index again, others in each run, and compare them.
 
@@ -109,7 +109,7 @@ def compare(
 
 
 def _compare_trees(
-    run: Run, reader: TableReader, known: Known, metaranges: Sequence[Metarange]
+    run: Run, reader: TableReader, known: IndexedRanges, metaranges: Sequence[Metarange]
 ) -> None:
     retained = [metarange.id for metarange in metaranges if metarange.is_retained]
     for id_ in _chosen(run, retained, TREES_AGAIN).to_pylist():
@@ -187,7 +187,7 @@ def keep(
 
 
 def figures_of(
-    known: Known, trees: Sequence[Metarange], taken: pa.Table, compared: int
+    known: IndexedRanges, trees: Sequence[Metarange], taken: pa.Table, compared: int
 ) -> TakenFigures:
     """Count what was taken: metaranges, and ranges in columns of `schemas.TAKEN_RANGES`."""
     retained = taken.filter(taken["is_retained"])

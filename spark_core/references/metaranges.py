@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_core import graveler
 from spark_core.errors import LakegcError
-from spark_core.index.known import tree
+from spark_core.index.indexed_ranges import tree
 from spark_core.records import writing
 from spark_core.records.writing import Receipt, Target
 from spark_core.references.shared_ranges import (

@@ -23,7 +23,7 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable, read_part
 from spark_core.records.writing import Draft, StreamedRows
 from spark_core.references.kept_objects import alive_hashes
-from spark_core.references.second_look import SCAN, Parts
+from spark_core.references.parts_of_look import SCAN, LookParts
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.tasks import counting, deal_out
@@ -103,7 +103,7 @@ class Staged:
     close: Callable[[], None]
 
 
-def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
+def read_staged(run: Run, prefix: str, parts: LookParts | None = None) -> Staged:
     """Let the server write what is staged now: its scans, and the diff of every branch.
 
     See `uncommitted_addresses`.

@@ -18,13 +18,13 @@ from spark_core.errors import POLICY_UNREADABLE
 from spark_core.holds import Holds
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import ReadCommits
+from spark_core.references.parts_of_look import NAMES, LookParts
 from spark_core.references.policies import staged_names, versions
 from spark_core.references.policies.confirmed import is_confirmed
 from spark_core.references.policies.document import Policy
 from spark_core.references.policies.every_name import instant_of
 from spark_core.references.policies.named_now import NamedNow, named_now
 from spark_core.references.policies.staged_due import StagedJudge, are_asked_for, held_branches
-from spark_core.references.second_look import NAMES, Parts
 from spark_core.retention import compacted_in
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, no_rows
@@ -96,7 +96,7 @@ class PolicyNow:
         """Take what an earlier look of the same sweep knows."""
         self.named, self.names = last.named, last.names
 
-    def read_names(self, own: ByPolicy, parts: Parts, budget: timedelta | None) -> None:
+    def read_names(self, own: ByPolicy, parts: LookParts, budget: timedelta | None) -> None:
         """Read the staged names, if a rule asks for them and they are due to be read.
 
         They are read behind the branches, so that a name that those show is among them. They are

@@ -3,8 +3,8 @@
 Everything that may refer to such an object is read again. References are read in the mark's order,
 by the mark's own functions: first all staged entries, then rules, refs and the server's list, then
 what the commits reach. An address that is found twice is kept, and so is one that only a collision
-of hashes finds. What cannot be read ends the sweep. The module `references.second_look` says which
-parts the next look reads again, and why that is safe; `policy_now` what counts for objects that go
+of hashes finds. What cannot be read ends the sweep. `references.parts_of_look` says which parts the
+next look reads again, and why that is safe; `policy_now` what counts for objects that go
 by a retention policy.
 """
 
@@ -25,7 +25,7 @@ from spark_core.records.figures import ListedFigures, SecondLookFigures, TwinFig
 from spark_core.records.reading import StoredTable
 from spark_core.references.commits import heads_now
 from spark_core.references.heads import Heads
-from spark_core.references.second_look import GOOD_FOR, HIDDEN, QUICK, Parts
+from spark_core.references.parts_of_look import GOOD_FOR, HIDDEN, QUICK, LookParts
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.exchange import AnySource, no_rows
@@ -44,7 +44,7 @@ class ReferencesNow:
 
     Attributes:
         began: Start of its age, by the run's clock: before the first byte was read. Where reading
-            the staged entries takes long, it is before refs were read (see `second_look`).
+            the staged entries takes long, it is before refs were read (see `parts_of_look`).
         kept: Objects of the plan that something references now, or did at an earlier look of the
             same sweep.
         figures: Figures for the report.
@@ -59,7 +59,7 @@ class ReferencesNow:
     kept: Kept
     figures: SecondLookFigures
     known: TablesRead
-    parts: Parts
+    parts: LookParts
     searched: TablesRead
     ended: datetime
     policy: PolicyNow
@@ -115,7 +115,7 @@ def read_again(
 
     Everything that moves is read anew: staged entries, rules, refs, the server's list, holds, and
     the answers of branches for paths that may have a twin. Where reading all staged entries takes
-    long, only parts of them are read (see `second_look`). The content of the server's tables
+    long, only parts of them are read (see `parts_of_look`). The content of the server's tables
     names them, so only tables that neither the mark nor `previous` had read are read. Each of them
     is read whole, or the sweep ends.
 
@@ -180,7 +180,7 @@ class _Reading:
         self.plan = planned_at(self.began, plan)
         self.concluded = no_rows(ADDRESSES) if concluded is None else by_hash(concluded, ADDRESSES)
         self.prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
-        self.parts = Parts(run.now, GOOD_FOR * QUICK)
+        self.parts = LookParts(run.now, GOOD_FOR * QUICK)
         # For how long to begin parts that were read before; None for no limit.
         self.budget: timedelta | None = None
         self.known = self.searched = TablesRead()

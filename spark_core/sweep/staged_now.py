@@ -1,6 +1,6 @@
 """What is staged now: the hashes of the entries, in those parts that a look reads again.
 
-`references.second_look` says which parts these are, and why that is safe.
+`references.parts_of_look` says which parts these are, and why that is safe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_core.errors import IncompleteReadError
 from spark_core.records import rows_aside
 from spark_core.records.figures import StagedReadFigures
 from spark_core.records.writing import Receipt, parts_of, summed, write_read
-from spark_core.references.second_look import Parts
+from spark_core.references.parts_of_look import LookParts
 from spark_core.references.uncommitted import read_staged
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
@@ -47,7 +47,7 @@ class StagedNow:
 def read_staged_parts(
     run: Run,
     prefix: str,
-    parts: Parts,
+    parts: LookParts,
     held: ExitStack,
     *,
     began: datetime,
@@ -76,7 +76,7 @@ def read_staged_parts(
     return staged
 
 
-def _read(run: Run, prefix: str, parts: Parts, held: ExitStack) -> StagedNow:
+def _read(run: Run, prefix: str, parts: LookParts, held: ExitStack) -> StagedNow:
     """Read the staged parts that are due, to their ends; `held` removes what is set aside."""
     staged = read_staged(run, prefix, parts)
     held.callback(staged.close)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from spark_core.errors import TransientError
 from spark_core.lock.held_lease import Lease
-from spark_core.references.second_look import GOOD_FOR
+from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.run import Run
 
 # With less than this share of its time left, a look is taken again before a new round.

@@ -22,7 +22,7 @@ from spark_core.lock.held_lease import Lease
 from spark_core.recorded_work import Objects, RecordedTask, Tally, TaskOrders
 from spark_core.records import reading
 from spark_core.records.manifest import Part
-from spark_core.references.second_look import GOOD_FOR
+from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source
 from spark_core.spark.failures import SPARK_FAILURES

@@ -20,7 +20,7 @@ from spark_core.index.entry_numbers import (
     are_md5s,
     digests,
 )
-from spark_core.index.known import Known, tree
+from spark_core.index.indexed_ranges import IndexedRanges, tree
 from spark_core.index.saved import Saved
 from spark_core.records import reading, writing
 from spark_core.storage import StoreOptions, open_store
@@ -152,7 +152,7 @@ def test_a_range_that_is_said_to_have_no_entries_had_none(world, count):
     batch = pa.RecordBatch.from_pylist(changed, schema=schemas.INDEXED_RANGES)
     written = writing.write_parts(target, 0, iter((batch,)))
     with pytest.raises(CorruptTableError, match="the entries of range few are not those"):
-        Known.of(store, _saved(ranges=written.parts, entries=parts))
+        IndexedRanges.of(store, _saved(ranges=written.parts, entries=parts))
 
 
 def test_a_digest_depends_on_every_number_of_entries_and_rows_and_not_on_the_order():
@@ -205,7 +205,9 @@ def test_what_is_known_of_an_index_are_ranges_once_and_metaranges_whose_ranges_a
     target = IndexTargets.of(store, "b" * 32).trees
     written = writing.write_parts(target, 0, iter((trees,)))
     ranges = _named(parts, "ranges")
-    known = Known.of(store, _saved(trees=written.parts, ranges=[*ranges, *ranges], entries=parts))
+    known = IndexedRanges.of(
+        store, _saved(trees=written.parts, ranges=[*ranges, *ranges], entries=parts)
+    )
     assert sorted(known.ranges["range_id"].to_pylist()) == sorted(RANGES)
     names = known.ranges["range_id"].to_pylist()
     assert {id_: [names[row] for row in rows] for id_, rows in known.trees.items()} == {
@@ -229,7 +231,7 @@ def test_a_metarange_with_the_ranges_of_another_is_refused_by_name(world, column
     written = writing.write_parts(target, 0, iter((other,)))
     saved = _saved(trees=written.parts, ranges=_named(parts, "ranges"), entries=parts)
     with pytest.raises(CorruptTableError, match=f"the ranges of metarange {name} are not those"):
-        Known.of(store, saved)
+        IndexedRanges.of(store, saved)
 
 
 def _saved(**files):

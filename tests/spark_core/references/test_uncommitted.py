@@ -15,7 +15,7 @@ from spark_core import mark, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
 from spark_core.records import storing, tables
-from spark_core.references.second_look import Parts
+from spark_core.references.parts_of_look import LookParts
 from spark_core.references.uncommitted import Diffs, _read, read_staged
 from spark_core.spark import placement
 from spark_core.storage import StoreOptions, open_store
@@ -182,7 +182,7 @@ def test_rows_that_the_driver_reads_itself_go_to_no_file(staged, monkeypatch):
     assert _left(run) == []
     assert len(_rows_of(few)) >= 12
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    for parts in (Parts(run.now, timedelta(minutes=1)), None):
+    for parts in (LookParts(run.now, timedelta(minutes=1)), None):
         read = read_staged(run, "_lakefs", parts)
         assert len(_left(run)) >= 1, "more rows than go with the tasks"
         assert _rows_of(read) == _rows_of(few)

@@ -18,7 +18,7 @@ from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostE
 from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.references.second_look import GOOD_FOR
+from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.spark.exchange import source_of
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine

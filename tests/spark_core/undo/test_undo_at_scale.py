@@ -27,7 +27,7 @@ from spark_core.holds import Hold
 from spark_core.recorded_work import Tally
 from spark_core.records import tables
 from spark_core.records.journal import Journal
-from spark_core.references.second_look import GOOD_FOR
+from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.spark import placement
 from spark_core.spark.tasks import tasks_for
 from spark_core.sweep import quarantine

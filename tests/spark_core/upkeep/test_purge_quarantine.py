@@ -12,7 +12,7 @@ from spark_core import lakegc_keys, recorded_work
 from spark_core.errors import ChainError, LeaseLostError, TransientError
 from spark_core.lock import lease
 from spark_core.lock.held_lease import Lease
-from spark_core.references.second_look import GOOD_FOR
+from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.storage import deletion
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine

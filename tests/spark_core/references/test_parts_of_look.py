@@ -15,7 +15,7 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import sweep
 from spark_core.errors import IncompleteReadError
-from spark_core.references.second_look import HIDDEN, SCAN, Parts
+from spark_core.references.parts_of_look import HIDDEN, SCAN, LookParts
 from spark_core.spark.exchange import source_of
 from spark_core.sweep import references_now, rounds, tasks_of_a_round, twins_now
 from tests.support.clock import FakeClock
@@ -34,7 +34,7 @@ class Reader:
 
     def __init__(self, **takes: float) -> None:
         self.clock = FakeClock(NOW)
-        self.parts = Parts(self.clock.now, QUICK)
+        self.parts = LookParts(self.clock.now, QUICK)
         self.takes = {name: timedelta(minutes=minutes) for name, minutes in takes.items()}
 
     def read(self, budget=None, **options) -> list[str]:

@@ -27,7 +27,7 @@ QUICK = 0.25
 
 
 @dataclass
-class Parts:
+class LookParts:
     """When each staged part was read, and whether it is to be read again; for one sweep.
 
     Attributes:

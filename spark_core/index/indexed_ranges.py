@@ -26,7 +26,7 @@ from spark_core.storage import ObjectStore
 
 
 @dataclass(frozen=True)
-class Known:
+class IndexedRanges:
     """Metaranges and ranges that were read once.
 
     Attributes:
@@ -41,7 +41,7 @@ class Known:
     trees: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, store: ObjectStore, saved: Saved) -> Known:
+    def of(cls, store: ObjectStore, saved: Saved) -> IndexedRanges:
         """Read what a run saved.
 
         Raises:
