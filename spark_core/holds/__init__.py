@@ -3,7 +3,7 @@
 This package knows nothing of what a mark or a sweep does.
 """
 
-from spark_core.holds.change import add, remove
+from spark_core.holds.add_and_remove import add, remove
 from spark_core.holds.hold import NONE as NONE
 from spark_core.holds.hold import OF_COMMITS as OF_COMMITS
 from spark_core.holds.hold import Hold, Holds, load

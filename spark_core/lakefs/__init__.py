@@ -29,11 +29,11 @@ from spark_core.lakefs.path_lookups import CallBudget as CallBudget
 from spark_core.lakefs.path_lookups import addresses_on as addresses_on
 from spark_core.lakefs.path_lookups import pages_of as pages_of
 from spark_core.lakefs.rules import LONGEST_RETENTION_DAYS as LONGEST_RETENTION_DAYS
-from spark_core.lakefs.scans import DiffsRead as DiffsRead
-from spark_core.lakefs.scans import diff_addresses as diff_addresses
-from spark_core.lakefs.scans import diff_names as diff_names
-from spark_core.lakefs.scans import resolved as resolved
-from spark_core.lakefs.scans import scan_uncommitted as scan_uncommitted
 from spark_core.lakefs.server import LakeFSServer
+from spark_core.lakefs.staged_entries import DiffsRead as DiffsRead
+from spark_core.lakefs.staged_entries import diff_addresses as diff_addresses
+from spark_core.lakefs.staged_entries import diff_names as diff_names
+from spark_core.lakefs.staged_entries import resolved as resolved
+from spark_core.lakefs.staged_entries import scan_uncommitted as scan_uncommitted
 
 __all__ = ["LakeFSServer", "ServerOptions"]

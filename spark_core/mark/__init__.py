@@ -20,7 +20,9 @@ from spark_core.records.tables import TableSpec
 from spark_core.records.writing import Draft
 from spark_core.references.needed_tables import telling_who_needs
 from spark_core.references.retained_commits import retained_commits as retained_commits
-from spark_core.references.uncommitted import uncommitted_addresses as uncommitted_addresses
+from spark_core.references.uncommitted_addresses import (
+    uncommitted_addresses as uncommitted_addresses,
+)
 from spark_core.run import Run
 from spark_core.run.chain import Mark
 

@@ -19,7 +19,7 @@ from spark_core.records import rows_aside
 from spark_core.records.figures import StagedReadFigures
 from spark_core.records.writing import Receipt, parts_of, summed, write_read
 from spark_core.references.parts_of_look import LookParts
-from spark_core.references.uncommitted import read_staged
+from spark_core.references.uncommitted_addresses import read_staged
 from spark_core.run import Run
 from spark_core.spark.tasks import run_tasks
 

@@ -15,7 +15,7 @@ LOSSES = {*range(1, 41), *range(42, 66)}
 IMPOSSIBLE = {46, 47, 52}
 # Where the protocol is: the order of readings, the lease, looks, requests, the journal.
 PROTOCOL = (
-    "spark_core/clocks.py", "spark_core/lakefs/scans.py", "spark_core/lock/",
+    "spark_core/clocks.py", "spark_core/lakefs/staged_entries.py", "spark_core/lock/",
     "spark_core/run/chain.py", "spark_core/run/cutoff.py", "spark_core/storage/deletion.py",
     "spark_core/sweep/",
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """Read under which branches and paths objects are staged, and which of a plan rules take.
 
 The server tells no names by address, so the diff of every branch is read, hidden ones too, as the
-mark reads them (`lakefs.scans` says why they are complete). A commit takes an entry out of the
-staging area, so names are read before commits: what is committed meanwhile is then found among the
-commits.
+mark reads them (`lakefs.staged_entries` says why they are complete). A commit takes an entry out of
+the staging area, so names are read before commits: what is committed meanwhile is then found among
+the commits.
 
 What is staged unseen beside a committed entry (safety 14) is in no diff: the search for twins finds
 it, as for everything that may go.
@@ -31,7 +31,7 @@ from spark_core.records.manifest import Part
 from spark_core.references.kept_objects import alive_hashes
 from spark_core.references.policies.canonical_names import micros
 from spark_core.references.policies.staged_due import StagedJudge, StagedName
-from spark_core.references.uncommitted import Diffs
+from spark_core.references.uncommitted_addresses import Diffs
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Batches, Exchange, Sent, Source
 from spark_core.spark.tasks import deal_out

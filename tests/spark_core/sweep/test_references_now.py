@@ -27,7 +27,7 @@ from spark_core.model import Refs
 from spark_core.records import tables
 from spark_core.references.metaranges import distinct_ranges
 from spark_core.references.range_entries import read_ranges
-from spark_core.references.uncommitted import read_staged
+from spark_core.references.uncommitted_addresses import read_staged
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.exchange import Source

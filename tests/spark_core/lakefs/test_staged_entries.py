@@ -13,7 +13,7 @@ import pytest
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, IncompleteReadError, RepositoryStateError
 from spark_core.lakefs import DiffsRead, LakeFSServer, diff_addresses, scan_uncommitted
-from spark_core.lakefs.scans import MAX_ROUNDS, MAX_SCANS
+from spark_core.lakefs.staged_entries import MAX_ROUNDS, MAX_SCANS
 from spark_core.model import Repository
 from spark_core.schemas import STAGED_ADDRESSES
 from tests.support.golden import SERVER_PATH, expected

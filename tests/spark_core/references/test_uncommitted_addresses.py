@@ -16,7 +16,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
 from spark_core.records import storing, tables
 from spark_core.references.parts_of_look import LookParts
-from spark_core.references.uncommitted import Diffs, _read, read_staged
+from spark_core.references.uncommitted_addresses import Diffs, _read, read_staged
 from spark_core.spark import placement
 from spark_core.storage import StoreOptions, open_store
 from tests.support.sandbox_runs import open_sandbox_run
@@ -92,7 +92,7 @@ NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 @pytest.fixture
 def staged(tmp_path, spark, monkeypatch):
     """A run over some branches with more staged on them than the driver holds, and its listing."""
-    monkeypatch.setattr("spark_core.references.uncommitted.HELD", 2)
+    monkeypatch.setattr("spark_core.references.uncommitted_addresses.HELD", 2)
     with Sandbox(tmp_path / "sandbox") as sandbox:
         with sandbox.core.lock:
             repositories.create(sandbox.core, "repo", "local://repo")
@@ -175,8 +175,8 @@ def test_files_of_diffs_that_the_store_does_not_let_go_of_fail_nothing(staged, m
 
 def test_rows_that_the_driver_reads_itself_go_to_no_file(staged, monkeypatch):
     run, _ = staged
-    monkeypatch.setattr("spark_core.references.uncommitted.HELD", 100)
-    monkeypatch.setattr("spark_core.references.uncommitted.SENT", 2)
+    monkeypatch.setattr("spark_core.references.uncommitted_addresses.HELD", 100)
+    monkeypatch.setattr("spark_core.references.uncommitted_addresses.SENT", 2)
     few = read_staged(run, "_lakefs")
     assert few.rows >= 12
     assert _left(run) == []

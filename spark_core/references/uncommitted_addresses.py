@@ -16,7 +16,7 @@ from spark_core import lakegc_keys, schemas
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.lakefs.answer_types import PreparedUncommitted
-from spark_core.lakefs.scans import DiffsRead
+from spark_core.lakefs.staged_entries import DiffsRead
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
 from spark_core.records.manifest import Part
@@ -45,7 +45,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     (safety 2). The scan also omits staged absolute addresses that do not begin as the namespace
     does, letter by letter. Every kind of store has some that lead inside it all the same
     (`S3://BUCKET/..`, `s3://x@BUCKET/..`, `http` for `https`, an absolute path; safety 23). The
-    diffs have them all. The module `lakefs.scans` says why they are complete.
+    diffs have them all. The module `lakefs.staged_entries` says why they are complete.
 
     Args:
         run: The run.
