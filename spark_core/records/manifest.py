@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 from spark_core.records.documents import Count, Document, Instant, Parsed
@@ -99,7 +100,7 @@ class Manifest(Document):
         """Bytes of all parts."""
         return sum(part.size_bytes for part in self.parts)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hex digest of the manifest as stored; children name their parents by it."""
         return hashlib.sha256(self.to_json()).hexdigest()
