@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -99,7 +99,7 @@ def under_prefix(run: Run, prefix: str) -> UnderPrefix:
     found = _shown_by_branches(run, prefix)
     tables_at = run.server.table_prefix(run.repository.id)
     # Retention is counted from now, whatever run is certified.
-    now = replace(run, key=RunKey.at(read_at), known={}, unused={})
+    now = run.at(RunKey.at(read_at))
     read = read_commits(now, tables_at)
     _require_all_commits(run, read)
     kept = {row["commit_id"]: row["reason"] for row in read.table.to_pylist()}

@@ -192,7 +192,7 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
         if not left:
             break
         try:
-            staged = replace(run, key=key).load(tables.UNCOMMITTED_ADDRESSES)
+            staged = run.at(key).load(tables.UNCOMMITTED_ADDRESSES)
             found = staged.rows_of(left, run.environment.spark, by_hash=True)
         except TABLES_UNREADABLE:
             continue
@@ -238,7 +238,7 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
             (),
         )
     # The report says why, too: it outlives the other tables of its run.
-    other, why = replace(run, key=outcome.run), outcome.why
+    other, why = run.at(outcome.run), outcome.why
     row = _explanations(other, [address]).get(address)
     if row is None and why == WhyMayGo.NEVER_COMMITTED:
         why = _never_committed(other, [address])[address]

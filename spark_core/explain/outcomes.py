@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -64,7 +64,7 @@ def outcomes_of_any(run: Run, addresses: Sequence[str]) -> tuple[dict[str, Outco
     for key in (run.key, *sorted(others, reverse=True)):
         if not left:
             break
-        one = replace(run, key=key)
+        one = run.at(key)
         try:
             told = _told(one, left)
         except TABLES_UNREADABLE:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -77,7 +76,7 @@ def addresses_of_path(run: Run, wanted: str) -> list[str]:
     """
     _, path = ref_and_path(run, wanted)
     earlier, unread = list[str](), 0
-    runs = [replace(run, key=key, known={}) for key in tables.runs(run.store)]
+    runs = [run.at(key) for key in tables.runs(run.store)]
     with ThreadPoolExecutor(run.options.read_threads) as pool:
         explains = list(pool.map(_explains, runs))
     for one in (one for one, does in zip(runs, explains, strict=True) if does):

@@ -18,7 +18,7 @@ from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable, load_table
 from spark_core.records.tables import TableSpec
 from spark_core.records.writing import Draft
-from spark_core.run.cutoff import uploads_cutoff_of
+from spark_core.run.cutoff import cutoff_of, uploads_cutoff_of
 from spark_core.run.environment import Environment
 from spark_core.run.options_and_defaults import RunOptions
 from spark_core.spark.session import Session
@@ -132,6 +132,23 @@ class Run:
         """
         options = self.options.as_decided(asked.options)
         return replace(self, cutoff=datetime.fromisoformat(asked.cutoff), options=options)
+
+    def at(self, key: RunKey) -> Run:
+        """Return the run of another key: its own cutoff, and nothing that this process knows."""
+        if key == self.key:
+            return self
+        return Run(
+            key=key,
+            repository=self.repository,
+            namespace=self.namespace,
+            store=self.store,
+            options=self.options,
+            environment=self.environment,
+            cutoff=cutoff_of(self.options, key),
+            reference_mark=self.reference_mark,
+            take_over=self.take_over,
+            full=self.full,
+        )
 
     def reading_tasks(self, wanted: int) -> int:
         """Return how many tasks reading is dealt out to; see `tasks.reading_tasks`."""

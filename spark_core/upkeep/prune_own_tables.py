@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spark_core import lakegc_keys, report
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError
@@ -160,7 +160,7 @@ def _keep_report(run: Run, key: RunKey, files: Files) -> None:
     swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
     if lakegc_keys.report_keys(key, swept=swept)["json"] in files.sizes:
         return
-    report.load(replace(run, key=key, known={}))
+    report.load(run.at(key))
 
 
 def _cause(problem: Exception) -> str:

@@ -17,7 +17,6 @@ from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.writing import Draft
-from spark_core.run.cutoff import cutoff_of
 from spark_core.sweep import quarantine
 from spark_core.undo import restore
 from spark_core.upkeep import (
@@ -232,11 +231,10 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     case.moved()
     run = case.run
     for days in (40, 50):
-        key = RunKey.at(NOW - timedelta(days=days))
-        older = replace(run, key=key, cutoff=cutoff_of(run.options, key))
+        older = run.at(RunKey.at(NOW - timedelta(days=days)))
         passing_mark(older)
         verdict.conclude(older)
-        run.store.put(lakegc_keys.report_keys(key, swept=False)["json"], b"{}")
+        run.store.put(lakegc_keys.report_keys(older.key, swept=False)["json"], b"{}")
     run.store.put(lakegc_keys.report_keys(run.key, swept=True)["json"], b"{}")
     for path in (case.folder / "repo" / lakegc_keys.ROOT).rglob("*"):
         old = (NOW - timedelta(days=39)).timestamp()

@@ -61,7 +61,7 @@ def test_18_the_sweep_ran_although_a_check_had_failed(tmp_path: Path) -> None:
 
 def test_19_two_collectors_worked_at_once(tmp_path: Path) -> None:
     run = replace(written_run(tmp_path, spark=None).run, store=MemoryStore())
-    other = replace(run, key=RunKey.at(NOW + timedelta(days=1)))
+    other = run.at(RunKey.at(NOW + timedelta(days=1)))
     with (
         lease.acquire(run),
         pytest.raises(LeaseHeldError, match=f"the sweep of run {run.key}.*it renews its lease"),
@@ -137,7 +137,7 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
         return house_keeping.after_run(of).pruned.not_now
 
     assert "has no verdict" in str(why_not(run))
-    refused = replace(run, key=RunKey.at(NOW - timedelta(days=1)))
+    refused = run.at(RunKey.at(NOW - timedelta(days=1)))
     passing_mark(refused, expired_addresses={"expired_objects": 9_000})
     verdict.conclude(refused)
     assert "did not pass (expired_share_is_plausible)" in str(why_not(refused))

@@ -28,7 +28,7 @@ class DatedStore(MemoryStore):
 
 def other_run(run, *, later=timedelta(days=1), **changes):
     """The same repository under another run key, on the same clock."""
-    return replace(run, key=RunKey.at(NOW + later), **changes)
+    return replace(run.at(RunKey.at(NOW + later)), **changes)
 
 
 def records_of(run):

@@ -1,6 +1,5 @@
 """Runs of earlier days, as house-keeping meets them."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 from spark_core import lakegc_keys
@@ -24,7 +23,7 @@ def key_of_day(day):
 
 
 def at_day(run, day):
-    return replace(run, key=key_of_day(day))
+    return run.at(key_of_day(day))
 
 
 def mark(run, day, *, concluded=True, reported=True, swept=False):

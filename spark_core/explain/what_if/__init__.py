@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -144,7 +143,7 @@ def _deleted_since(run: Run) -> AnySource:
     for key in {key for folder in folders for key in tables.runs(run.store, folder)}:
         if key < run.key:
             continue
-        swept = replace(run, key=key)
+        swept = run.at(key)
         with suppress(*TABLES_UNREADABLE):
             report = swept.load(tables.DELETION_REPORT)
             found.append(report.source(["address", "outcome"]).through(HASHES, _gone))

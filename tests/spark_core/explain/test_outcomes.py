@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -29,7 +28,7 @@ def marked(written):
 
 def other(written, *, days):
     """Return a run so many days before."""
-    run = replace(written.run, key=RunKey.at(NOW - timedelta(days=days)), known={}, documents={})
+    run = written.run.at(RunKey.at(NOW - timedelta(days=days)))
     return Written(run)
 
 

@@ -52,7 +52,7 @@ def swept(run, days, explained, *, unexplained=()):
 
     `explained` is address -> path, or path and number of other paths; None for no explanations.
     """
-    then = replace(run, key=RunKey.at(NOW - timedelta(days=days)))
+    then = run.at(RunKey.at(NOW - timedelta(days=days)))
     written = Written(then)
     gone = [*(explained or {}), *unexplained]
     listed = dict.fromkeys(gone, (4, OLD))

@@ -24,8 +24,7 @@ OBJECTS = {f"data/s/{number}": (3, OLD) for number in range(9)}
 
 def earlier(run: Run, days: int) -> Written:
     """Mark everything in a run so many days before."""
-    key = RunKey.at(NOW - timedelta(days=days))
-    found = Written(replace(run, key=key, known={}, documents={}, unused={}, first=set()))
+    found = Written(run.at(RunKey.at(NOW - timedelta(days=days))))
     found.mark(OBJECTS, expired=dict.fromkeys(OBJECTS, "because"))
     return found
 

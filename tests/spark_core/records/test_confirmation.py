@@ -12,7 +12,6 @@ from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import confirmation, documents, tables
 from spark_core.report import Group, Report
-from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -69,8 +68,7 @@ def test_said_twice_the_first_one_stands(run):
 def test_it_holds_for_its_own_mark_alone(run):
     _marked(run, **MOST)
     confirming.confirm(run, SHARE, who="ann@desk")
-    key = RunKey.at(NOW - timedelta(hours=1))
-    other = replace(run, key=key, cutoff=cutoff_of(run.options, key))
+    other = run.at(RunKey.at(NOW - timedelta(hours=1)))
     _marked(other, **MOST)
     run.store.put(
         lakegc_keys.confirmation_key(other.key, SHARE),

@@ -31,7 +31,7 @@ def stored(tmp_path):
     noted = {}
 
     def keep(days, commit):
-        of = replace(run, key=RunKey.at(ago(days)))
+        of = run.at(RunKey.at(ago(days)))
         noted[days] = Heads(ago(days), {"main": Head(commit, ago(45))})
         passing_mark(of, retained_commits={"branch_heads": noted[days].figures.facts()})
         return of

@@ -1,7 +1,6 @@
 """Every run of a repository with its state, from what runs left in the store."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -31,7 +30,7 @@ def at(written, ago):
     """The same repository at a run that was so long ago."""
     run = written.run
     run.environment.clock.instant = NOW - ago
-    return Written(replace(run, key=RunKey.at(NOW - ago), known={}, unused={}))
+    return Written(run.at(RunKey.at(NOW - ago)))
 
 
 def marked(written, ago=timedelta(0), **refused):

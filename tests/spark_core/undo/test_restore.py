@@ -227,7 +227,7 @@ def test_a_run_that_was_never_swept_has_nothing_to_undo(written, run):
     ):
         restore(run)
     with pytest.raises(ChainError, match="has no expired_addresses"):
-        restore(replace(run, key=RunKey.at(NOW - timedelta(days=1))))
+        restore(run.at(RunKey.at(NOW - timedelta(days=1))))
     # Whoever is refused leaves no lease behind for which others would have to wait.
     assert not keys(run.store, f"{lakegc_keys.ROOT}lease/")
 
@@ -240,7 +240,7 @@ def test_the_report_of_another_instance_of_the_repository_is_not_undone_here(swe
 
 
 def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
-    other = replace(run, key=RunKey.at(NOW - timedelta(hours=1)))
+    other = run.at(RunKey.at(NOW - timedelta(hours=1)))
     with (
         lease.hold_lease(other),
         pytest.raises(LeaseHeldError, match=r"the lease is that of the .* Nothing was deleted\.$"),

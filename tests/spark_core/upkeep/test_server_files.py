@@ -56,7 +56,7 @@ def _scan(id_, number=0):
 
 def _mark(run, day, *, lists=(), scans=(), looks=None):
     """Store an earlier run that asked the server for lists and scans, and each of their files."""
-    then = replace(run, key=RunKey.at(NOW - timedelta(days=day)))
+    then = run.at(RunKey.at(NOW - timedelta(days=day)))
     passing_mark(
         then,
         retained_commits={"server_lists": list(lists)},
@@ -321,7 +321,7 @@ def test_a_file_that_comes_again_under_a_known_id_stays(run):
 
 def test_nothing_goes_without_the_lease(run, monkeypatch):
     _marks(run)
-    with lease.acquire(replace(run, key=RunKey.at(NOW - timedelta(days=9)))):
+    with lease.acquire(run.at(RunKey.at(NOW - timedelta(days=9)))):
         assert "sweep of run" in _prune(run).not_now
     assert {_list(OLD_LIST), _scan(OLD_SCAN)} <= _there(run)
 
