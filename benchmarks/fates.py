@@ -206,7 +206,7 @@ def decide(objects: int, directory: Path, *, runs: int) -> None:
             inputs=fates.Inputs(holds.NONE, source_of(HELD.empty_table(), HELD)),
             otherwise=WhyMayGo.NEVER_COMMITTED,
         )
-        decided = fates_by_answers.conclude(run, decided, answers, targets)
+        decided = fates_by_answers.decide_waiting(run, decided, answers, targets)
         sys.stdout.write(
             json.dumps(
                 {

@@ -55,7 +55,9 @@ def is_marked(run: Run) -> bool:
     return not run.is_of_this_process and run.store.exists(verdict_key(run.key))
 
 
-def make(run: Run, spec: TableSpec, parents: Mapping[str, StoredTable]) -> Draft | StoredTable:
+def make_or_stored(
+    run: Run, spec: TableSpec, parents: Mapping[str, StoredTable]
+) -> Draft | StoredTable:
     """Make a table of a mark, as `mark.make` does; that of a closed run is the stored one."""
     try:
         return mark.make(run, spec, parents)
@@ -70,23 +72,25 @@ def policy_facts(run: Run) -> tuple[Mapping[str, Any], str | None]:
     return expirations.stored_facts(run), ALREADY_MARKED
 
 
-def conclude(run: Run, *, again: bool) -> tuple[Concluded, str | None]:
-    """End a mark, as `mark_and_sweep.conclude` does; with the words if it had ended before.
+def conclude_or_stored(run: Run, *, again: bool) -> tuple[Concluded, str | None]:
+    """End a mark, as `conclude_and_report` does; with the words if it had ended before.
 
     Args:
         run: The run.
         again: Whether this is another try of a step that may have stored the verdict.
     """
     if again or not is_marked(run):
-        return mark_and_sweep.conclude(run), None
+        return mark_and_sweep.conclude_and_report(run), None
     found, page = report.as_stored(run, swept=False)
     return Concluded(
         verdict.load(run), confirming.confirmed_results(run), page, found
     ), ALREADY_MARKED
 
 
-def delete(run: Run, tell: sweep.OnProgress, *, may_begin: bool) -> Draft | StoredTable | NotSwept:
-    """Sweep a mark, as `mark_and_sweep.delete` does; a sweep that is done is the stored report.
+def sweep_or_stored(
+    run: Run, tell: sweep.OnProgress, *, may_begin: bool
+) -> Draft | StoredTable | NotSwept:
+    """Sweep a mark, as `sweep_or_report` does; a sweep that is done is the stored report.
 
     Args:
         run: The run.
@@ -100,7 +104,7 @@ def delete(run: Run, tell: sweep.OnProgress, *, may_begin: bool) -> Draft | Stor
             return run.load(DELETION_REPORT)
         if not journal.is_begun(run.store, run.key):
             return NotSwept(_why_not_swept(run))
-    return mark_and_sweep.delete(run, tell, again=True)
+    return mark_and_sweep.sweep_or_report(run, tell, again=True)
 
 
 def results(run: Run, spec: TableSpec, words: str) -> Sequence[CheckResult]:

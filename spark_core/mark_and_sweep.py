@@ -77,7 +77,7 @@ def _mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
         if spec is tables.EXPIRED_ADDRESSES:
             policies.store_if_asked(run)
         made[spec.name] = _keep(run, spec, partial(mark.make, run, spec, made), on_event)
-    concluded = conclude(run)
+    concluded = conclude_and_report(run)
     for result in concluded.results:
         on_event(Event.checked(result))
     return concluded.verdict
@@ -114,7 +114,7 @@ class Concluded:
         }
 
 
-def conclude(run: Run) -> Concluded:
+def conclude_and_report(run: Run) -> Concluded:
     """End a mark whose tables are stored: write the verdict and the report.
 
     Where the options ask for it, also write the mark for lakeFS's own job.
@@ -155,10 +155,12 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
     # Until the draft exists, the sweep reports its own errors. After that only the report must be
     # stored.
     with phase(SWEEP_STANDS):
-        return _keep(run, tables.DELETION_REPORT, lambda: delete(run, tell), on_event)
+        return _keep(run, tables.DELETION_REPORT, lambda: sweep_or_report(run, tell), on_event)
 
 
-def delete(run: Run, tell: sweeping.OnProgress, *, again: bool = False) -> Draft | StoredTable:
+def sweep_or_report(
+    run: Run, tell: sweeping.OnProgress, *, again: bool = False
+) -> Draft | StoredTable:
     """Sweep a mark; a refused sweep still leaves the mark's report.
 
     Args:

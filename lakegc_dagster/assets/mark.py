@@ -30,7 +30,7 @@ def namespace_slices(context: dg.AssetExecutionContext, config: ListingConfig, r
     An optimized run takes the objects of closed slices from the index.
     """
     with runs.making(context.partition_key, tables.NAMESPACE_SLICES, config) as run:
-        return engine.closed_runs.make(run, tables.NAMESPACE_SLICES, {})
+        return engine.closed_runs.make_or_stored(run, tables.NAMESPACE_SLICES, {})
 
 
 @table_asset(tables.UNCOMMITTED_ADDRESSES, "mark", "lakefs")
@@ -43,7 +43,7 @@ def uncommitted_addresses(
     there.
     """
     with runs.making(context.partition_key, tables.UNCOMMITTED_ADDRESSES) as run:
-        return engine.closed_runs.make(run, tables.UNCOMMITTED_ADDRESSES, parents)
+        return engine.closed_runs.make_or_stored(run, tables.UNCOMMITTED_ADDRESSES, parents)
 
 
 @table_asset(tables.RETAINED_COMMITS, "mark", "lakefs")
@@ -53,7 +53,7 @@ def retained_commits(context: dg.AssetExecutionContext, runs: Runs, **parents: S
     It is the union of the server's list and lakegc's own reading of the rules.
     """
     with runs.making(context.partition_key, tables.RETAINED_COMMITS) as run:
-        return engine.closed_runs.make(run, tables.RETAINED_COMMITS, parents)
+        return engine.closed_runs.make_or_stored(run, tables.RETAINED_COMMITS, parents)
 
 
 @table_asset(tables.COMMITTED_ADDRESSES, "mark", "lakefs")
@@ -65,7 +65,7 @@ def committed_addresses(
     The addresses are read from lakeFS's own tables, each range once.
     """
     with runs.making(context.partition_key, tables.COMMITTED_ADDRESSES) as run:
-        return engine.closed_runs.make(run, tables.COMMITTED_ADDRESSES, parents)
+        return engine.closed_runs.make_or_stored(run, tables.COMMITTED_ADDRESSES, parents)
 
 
 @table_asset(tables.EXPIRED_ADDRESSES, "mark", after=[tables.POLICY_EXPIRATIONS.name])
@@ -78,7 +78,7 @@ def expired_addresses(
     the repository's retention policy lets go.
     """
     with runs.making(context.partition_key, tables.EXPIRED_ADDRESSES, config) as run:
-        return engine.closed_runs.make(run, tables.EXPIRED_ADDRESSES, parents)
+        return engine.closed_runs.make_or_stored(run, tables.EXPIRED_ADDRESSES, parents)
 
 
 @declared(
@@ -98,7 +98,9 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     Dagster needs only this asset before a sweep; the sweep itself checks again.
     """
     with runs.opened(context.partition_key, VERDICT) as run:
-        concluded, repeated = engine.closed_runs.conclude(run, again=context.retry_number > 0)
+        concluded, repeated = engine.closed_runs.conclude_or_stored(
+            run, again=context.retry_number > 0
+        )
         runs.observer.concluded(run, concluded.report)
         page = page_to_open(run, concluded.page)
         headline = of_verdict(concluded.report, run.options.price, page)

@@ -31,4 +31,4 @@ def deletion_report(
         runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
     with runs.making(context.partition_key, tables.DELETION_REPORT, config) as run:
-        return engine.closed_runs.delete(run, tell, may_begin=not is_at_rest(context))
+        return engine.closed_runs.sweep_or_stored(run, tell, may_begin=not is_at_rest(context))

@@ -231,13 +231,13 @@ def _check(run: Run, name: str, repeated: str | None, pipes: PipesContext) -> bo
 
 def _table(run: Run, spec: TableSpec) -> Told:
     parents = {name: run.load(tables.BY_NAME[name]) for name in spec.parents}
-    return _keep_table(run, closed_runs.make(run, spec, parents))
+    return _keep_table(run, closed_runs.make_or_stored(run, spec, parents))
 
 
 def _report(run: Run, pipes: PipesContext, asked: Asked, repeated: Told) -> Told:
     may_begin = not (asked.is_backfill or repeated)
     with phase(NOTHING_BY_THIS_SWEEP):
-        made = closed_runs.delete(run, partial(pipes.log.info, "%s"), may_begin=may_begin)
+        made = closed_runs.sweep_or_stored(run, partial(pipes.log.info, "%s"), may_begin=may_begin)
     if isinstance(made, closed_runs.NotSwept):
         return {"repeated": made.why}
     with phase(SWEEP_STANDS):
@@ -274,7 +274,7 @@ def _policy(run: Run) -> Told:
 
 
 def _verdict(run: Run, *, again: bool) -> Told:
-    concluded, repeated = closed_runs.conclude(run, again=again)
+    concluded, repeated = closed_runs.conclude_or_stored(run, again=again)
     return {
         "facts": _json(concluded.facts),
         "page": page_to_open(run, concluded.page),

@@ -179,7 +179,7 @@ def _made(run: Run, mark: Mark, targets: FateTargets, began: datetime) -> _Made:
     seen = seen_again(run, decided, targets)
     missing = missing_of(run, mark, seen.decided.missing)
     found = twins_of_waiting.search(run, mark, missing, seen, read.by_policy)
-    decided = fates_by_answers.conclude(run, seen.decided, _answers(found), targets)
+    decided = fates_by_answers.decide_waiting(run, seen.decided, _answers(found), targets)
     stored = _store_fates(run, mark, targets, decided, began)
     expired = writing.parts_of(decided.expired)
     largest = [address for _, address, *_ in decided.sums.largest]

@@ -66,7 +66,7 @@ def decide(
         staged: Table 2.
         committed: Table 4.
         inputs: What decides beside them.
-        targets: Where the rows go. What may go waits; `fates_by_answers.conclude` writes it.
+        targets: Where the rows go. What may go waits; `fates_by_answers.decide_waiting` writes it.
         otherwise: Why an object may go that no expired commit is known to have had.
 
     Returns:

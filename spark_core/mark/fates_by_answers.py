@@ -77,7 +77,7 @@ def _as_objects(now: datetime, batches: Batches) -> Batches:
         )
 
 
-def conclude(run: Run, decided: Decided, answers: Answers, targets: FateTargets) -> Decided:
+def decide_waiting(run: Run, decided: Decided, answers: Answers, targets: FateTargets) -> Decided:
     """Decide about the objects that waited for the answers of branches, and write table 5.
 
     It costs one pass over these objects.

@@ -92,7 +92,7 @@ def test_of_two_sweeps_that_report_the_same_journal_the_slower_one_takes_the_rep
     key = new_key()
     assert ground.job("mark", key).success
     run = engine_run(ground, key)
-    drafts = [mark_and_sweep.delete(run, lambda *_: None) for _ in range(2)]
+    drafts = [mark_and_sweep.sweep_or_report(run, lambda *_: None) for _ in range(2)]
     kept, _ = mark_and_sweep.keep(run, drafts[0])
     again, _ = mark_and_sweep.keep(run, drafts[1])
     assert again.manifest == kept.manifest

@@ -200,7 +200,7 @@ def begin(run: Run, begun: Begun) -> None:
         ) from None
 
 
-def conclude(run: Run, outcome: Outcome) -> None:
+def store_outcome(run: Run, outcome: Outcome) -> None:
     """Store what became of a rule."""
     run.store.put_if_absent(_of_rule(run.key, "rule", outcome.rule), outcome.to_json())
 

@@ -203,7 +203,7 @@ def _carried_out(
             work = RuleWork(orders, rule, planned[rule.number])
             outcome = work.carry_out()
             if orders.changes:
-                record.conclude(orders.run, outcome)
+                record.store_outcome(orders.run, outcome)
             yield Named(outcome, work.found, work.staged)
 
     at_once = orders.run.options.branches_at_once

@@ -63,7 +63,7 @@ def _decide(written, *, held=holds.NONE, held_paths=(), answers=NOBODY, **inputs
         targets=targets,
         otherwise=WhyMayGo.NEVER_COMMITTED,
     )
-    decided = fates_by_answers.conclude(run, decided, answers, targets)
+    decided = fates_by_answers.decide_waiting(run, decided, answers, targets)
     assert not [key for key in writing_left(run) if "_waiting" in key]
     return decided, _rows(run, decided.expired, schemas.EXPIRED_ADDRESSES)
 

@@ -162,7 +162,7 @@ def test_what_is_gone_leaves_and_is_counted(waiting: Waiting) -> None:
         "vanished": AmountFigures(objects=1, bytes=3),
     }
     assert waiting.fates(seen.decided) == []
-    concluded = fates_by_answers.conclude(waiting.run, seen.decided, NOBODY, waiting.targets)
+    concluded = fates_by_answers.decide_waiting(waiting.run, seen.decided, NOBODY, waiting.targets)
     assert dict(concluded.objects) == {Fate.UNREFERENCED: 1}
 
 
