@@ -139,7 +139,7 @@ def show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str
         names: The verb of the policy: `names`, or `would name`.
     """
     from lakegc_dagster.terminal import console
-    from spark_core.plain_text import bytes_text, visible
+    from spark_core.plain_text import bytes_text, counted, visible
 
     shown = console.console()
     title = f"Retention policy of {run.repository.id}, run {run.key}"
@@ -157,7 +157,7 @@ def show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str
             shown.print(console.table(f"Rule {number}, the {words}", columns, rows))
     objects = facts["policy_objects"]
     shown.print(
-        f"The policy {names} {objects:,} object{'' if objects == 1 else 's'} "
+        f"The policy {names} {counted(objects, 'object')} "
         f"({bytes_text(facts['policy_bytes'])}); {facts['names_placed']:,} names were placed on a "
         f"branch, {facts['names_undecided']:,} are undecided, which only a rule without a prefix "
         f"takes. {_what_goes(facts)}",

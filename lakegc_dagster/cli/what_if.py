@@ -19,7 +19,7 @@ from lakegc_dagster.cli.rules import (
     default_option,
 )
 from spark_core.errors import LakegcError
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, counted
 from spark_core.prices import money_text
 
 if TYPE_CHECKING:
@@ -230,4 +230,4 @@ def _not_shown(found: WhatIf) -> list[str]:
 
 def _count(figures: tuple[int, int]) -> str:
     objects, size_bytes = figures
-    return f"{objects:,} object{'' if objects == 1 else 's'} ({bytes_text(size_bytes)})"
+    return f"{counted(objects, 'object')} ({bytes_text(size_bytes)})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster.metadata import Metadata
-from spark_core.plain_text import bytes_text, visible
+from spark_core.plain_text import bytes_text, counted, visible
 from spark_core.prices import Price, money_text
 from spark_core.records.figures import Groups
 
@@ -51,7 +51,7 @@ def sentence(text: str) -> str:
 
 def objects_text(objects: int, size: int) -> str:
     """Print a number of objects and their bytes."""
-    return f"{objects:,} object{'' if objects == 1 else 's'} ({bytes_text(size)})"
+    return f"{counted(objects, 'object')} ({bytes_text(size)})"
 
 
 def may_go(objects: int, size: int, of_objects: int, of_size: int) -> tuple[str, ...]:

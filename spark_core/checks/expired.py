@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_core.checks.result import CheckResult, Manifests, confirmed_or, setting, share
 from spark_core.errors import ChainError
 from spark_core.fates import Fate
-from spark_core.plain_text import bytes_text, span_text
+from spark_core.plain_text import bytes_text, counted, span_text
 from spark_core.records import tables
 from spark_core.records.figures import (
     ExpiredFigures,
@@ -212,7 +212,7 @@ def waiting_words(twins: TwinFigures) -> str:
     planned, limit = twins.planned_calls, twins.twin_calls
     made = twins.calls + twins.objects_asked
     wait = (
-        f"{waiting:,} object{'' if waiting == 1 else 's'} ({bytes_text(twins.unchecked_bytes)}) "
+        f"{counted(waiting, 'object')} ({bytes_text(twins.unchecked_bytes)}) "
         f"wait{'s' if waiting == 1 else ''}, because a branch may read from "
         f"{'it' if waiting == 1 else 'them'}"
     )

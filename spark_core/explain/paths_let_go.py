@@ -18,6 +18,7 @@ from spark_core.errors import (
     NotFoundError,
 )
 from spark_core.explain.address_or_path import SCHEME, address_of, ref_and_path
+from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches
@@ -231,19 +232,16 @@ def not_on_record(run: Run, wanted: str) -> str:
     clauses = []
     if unnamed > 0:
         has = "has" if unnamed == 1 else "have"
-        clauses.append(f"{_objects(unnamed)} that run {run.key} let go {has} no path on record")
+        objects = counted(unnamed, "object")
+        clauses.append(f"{objects} that run {run.key} let go {has} no path on record")
     if elsewhere:
         clauses.append(
-            f"{_objects(elsewhere)} that it let go also had other paths, and "
+            f"{counted(elsewhere, 'object')} that it let go also had other paths, and "
             f"{'its' if elsewhere == 1 else 'their'} last one is in another folder"
         )
     if not clauses:
         return ""
     return f"{', and '.join(clauses)}; without --address everything that it deleted comes back"
-
-
-def _objects(count: int) -> str:
-    return f"{count:,} object{'' if count == 1 else 's'}"
 
 
 def _elsewhere(run: Run, folder: str) -> int:

@@ -114,7 +114,7 @@ def _kind(report: Report) -> str:
 
 
 def _objects(group: Group) -> str:
-    return f"{group.objects:,} object{'' if group.objects == 1 else 's'}"
+    return counted(group.objects, "object")
 
 
 def _tiles(report: Report) -> str:

@@ -31,10 +31,7 @@ class Group:
     size_bytes: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.objects:,} object{'' if self.objects == 1 else 's'}, "
-            f"{bytes_text(self.size_bytes)}"
-        )
+        return f"{counted(self.objects, 'object')}, {bytes_text(self.size_bytes)}"
 
 
 def most_bytes_first(groups: Iterable[Group]) -> tuple[Group, ...]:

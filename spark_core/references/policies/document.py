@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
+from spark_core.plain_text import counted
 from spark_core.references.policies import lifecycle
 from spark_core.references.policies.lifecycle import Lifecycle
 
@@ -37,7 +38,7 @@ class Period:
 
     def __str__(self) -> str:
         days = self.length.days
-        return f"{days:,} day{'' if days == 1 else 's'}"
+        return counted(days, "day")
 
 
 @dataclass(frozen=True)
