@@ -2,7 +2,7 @@
 
 Readers: `read_range`, `read_dated_range`, `read_metarange`, `is_metarange`, `read_records`,
 `read_refs`, `read_commit_records`, `decode_entry`.
-Hashes: `table_id`, `entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. The package
+Hashes: `entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. The package
 converts bytes to Arrow and back; it touches no store.
 """
 
@@ -13,7 +13,6 @@ from spark_core.graveler.encoded_entries import decode_entry as decode_entry
 from spark_core.graveler.encoded_entries import encode_entry as encode_entry
 from spark_core.graveler.encoded_entries import entry_identity as entry_identity
 from spark_core.graveler.identity import commit_id as commit_id
-from spark_core.graveler.identity import table_id as table_id
 from spark_core.graveler.metaranges import END_BYTES as END_BYTES
 from spark_core.graveler.metaranges import is_metarange as is_metarange
 from spark_core.graveler.metaranges import kind_of as kind_of

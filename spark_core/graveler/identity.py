@@ -8,7 +8,7 @@ References:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 _INT64 = b"\x02\x08"
 
@@ -102,19 +102,3 @@ class TableHash:
         """Return the id, 64 hex digits; add nothing afterwards."""
         self._hash.update(tagged_map(self._properties))
         return self._hash.hexdigest()
-
-
-def table_id(records: Iterable[tuple[bytes, bytes]], properties: Mapping[str, str]) -> str:
-    """Return the id of a range or metarange, under which the server stores it.
-
-    Args:
-        records: Keys and whole stored values, in order.
-        properties: As for `TableHash`.
-
-    Returns:
-        The id, 64 hex digits.
-    """
-    table = TableHash(properties)
-    for key, value in records:
-        table.add(key, value)
-    return table.id()
