@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks import base
+from benchmarks.populate import SparseWriter
 from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs
 from lakegc_dagster.sandbox.core import Core
-from lakegc_dagster.sandbox.populate import SparseWriter
 from lakegc_dagster.sandbox.records import RepositoryRecord, StagedChange
 from spark_core.lakefs import ServerOptions
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from benchmarks import runs
 from benchmarks.change import ALIKE, BASE_AGE
+from benchmarks.populate import populate
 from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.dump import dump_refs
-from lakegc_dagster.sandbox.populate import populate
 
 # Raise this number when the same shape is made in another way.
 _FORM = 6

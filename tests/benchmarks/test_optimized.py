@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks import change, marks, optimized
 from benchmarks.optimized import SMALL, Bars
+from benchmarks.populate import populate
 from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.sandbox.populate import populate
 from spark_core import schemas
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
-from lakegc_dagster.sandbox.populate import populate
+from benchmarks.populate import populate
 from spark_core import report, sweep
 from spark_core.addresses.namespace import Namespace
 from spark_core.lock import lease

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from benchmarks.populate import populate
 from lakegc_dagster.sandbox import history
-from lakegc_dagster.sandbox.populate import populate
 from spark_core.references import shared_ranges
 from spark_core.spark import placement
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only

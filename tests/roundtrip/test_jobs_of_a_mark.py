@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox.populate import populate
+from benchmarks.populate import populate
 from spark_core.spark import placement
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run

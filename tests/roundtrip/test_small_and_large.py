@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from benchmarks.populate import populate
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
-from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds, mark
 from spark_core.errors import UnsafePlanError
 from spark_core.fates import WhyMayGo

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox.populate import populate
+from benchmarks.populate import populate
 from spark_core.doctor import Examination, examine
 from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, ServerOptions

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from benchmarks.populate import populate
 from lakegc_dagster.sandbox import gc
-from lakegc_dagster.sandbox.populate import populate
 from tests.lakegc_dagster.sandbox.conftest import files_under_data
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
