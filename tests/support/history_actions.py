@@ -525,3 +525,7 @@ class HistoryActions(RuleBasedStateMachine):
     @action
     def step_the_clock(self, step: str) -> None:
         self.sandbox.clock.advance(STEPS[step])
+        self._after_a_step()
+
+    def _after_a_step(self) -> None:
+        """Do what people do once a clock was set; a subclass does."""

@@ -20,6 +20,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from spark_core import lakegc_keys, mark
 from spark_core.checks import confirming, verdict
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import ClosedPartitionError, LakegcError
 from spark_core.index import merging
 from spark_core.index import saved as saved_documents
@@ -409,6 +410,13 @@ class OptimizedMachine(AsideMachine):
             # A second one may have died before the first one's lease was its own.
             run = replace(run, take_over=last.owner.run)
         return replace(run, store=TellingStore.like(run.store)) if self.tells_content else run
+
+    def _after_a_step(self) -> None:
+        # Who died may have held the lease, and the clock may now be before its end: people wait.
+        last = lease_log.last_record(self._open(self.now, Options()).store) if self.died else None
+        if last is not None and last.under_way_until is not None:
+            left = last.under_way_until + MAX_CLOCK_SKEW + timedelta(seconds=1) - self.now
+            self.sandbox.clock.advance(max(left, timedelta()))
 
     def _end(self) -> None:
         if self.moved:
