@@ -1,6 +1,7 @@
 """What every test may use: one Spark session, and no telemetry."""
 
 import gc
+import marshal
 import os
 import re
 import shutil
@@ -106,7 +107,35 @@ def pytest_xdist_make_scheduler(config, log):
             file = super()._split_scope(nodeid)
             return "executors" if _has_executors(config.rootpath / file) else file
 
+        def _pending_of(self, workload):
+            # A process ends a file before it begins the next one. After each test xdist would
+            # count through all that the process has ended.
+            pending = 0
+            for file in reversed(workload.values()):
+                open_tests = list(file.values()).count(False)
+                if not open_tests:
+                    break
+                pending += open_tests
+            return pending
+
     return ExecutorsTogether(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """Write a report in one piece.
+
+    Each test has three, and what carries them to the first process writes each of their fifty
+    values in Python.
+    """
+    return {"written": marshal.dumps((yield))}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_from_serializable(data):
+    """Read what `pytest_report_to_serializable` wrote."""
+    data |= marshal.loads(data.pop("written"))
+    return (yield)
 
 
 @cache
@@ -156,14 +185,14 @@ def executors_work():
     placement.choose_executors(True)
 
 
-@pytest.fixture(autouse=True)
-def _driver_works_again():
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
     """Forget what the settings of a test said of its process."""
-    yield
-    if "spark_core.spark.placement" in sys.modules:
-        from spark_core.spark import placement
-
-        placement.choose_executors(False)
+    try:
+        return (yield)
+    finally:
+        if placement := sys.modules.get("spark_core.spark.placement"):
+            placement.choose_executors(False)
 
 
 @pytest.hookimpl(tryfirst=True)
