@@ -10,7 +10,6 @@ import pytest
 import yaml
 from dagster._core.workspace.autodiscovery import loadable_targets_from_python_file
 from dagster.components.testing import create_defs_folder_sandbox
-from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.components import CollectorComponent
 from lakegc_dagster.definitions import build_defs
@@ -159,6 +158,8 @@ def test_the_page_shows_definitions_that_dagster_loads_as_they_are(tmp_path, mon
 
 
 def test_definitions_of_a_user_with_an_executor_and_a_store_of_their_own_take_a_collector_in():
+    from dagster_aws.s3 import S3Resource
+
     s3 = S3Resource(region_name="eu-1")
     theirs = dg.Definitions(
         assets=[orders],

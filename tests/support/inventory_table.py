@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog.memory import InMemoryCatalog
 
 from tests.support.s3_inventory import Row
 
@@ -33,6 +32,9 @@ class LiveTable:
     def __init__(
         self, warehouse: str, bucket: str = "local", schema: pa.Schema = SCHEMA, **io: str
     ):
+        # Each process of the tests reads this file, one of them makes tables.
+        from pyiceberg.catalog.memory import InMemoryCatalog
+
         self.bucket, self.schema = bucket, schema
         catalog = InMemoryCatalog("tables", warehouse=warehouse, **io)
         catalog.create_namespace(f"b_{bucket}")

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
-from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.resources.s3 import with_s3
@@ -115,6 +114,8 @@ def test_without_an_s3_resource_the_settings_stand_as_they_are():
 
 
 def test_an_s3_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not_say():
+    from dagster_aws.s3 import S3Resource
+
     said = S3Resource(region_name="eu-2", aws_access_key_id="AKIA1", aws_secret_access_key="hush")
     options = with_s3(
         StoreOptions(s3_endpoint="http://minio:9000", s3_region="eu-1", s3_path_style=False), said
@@ -131,6 +132,8 @@ def test_an_s3_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not
 
 @pytest.mark.slow
 def test_each_storage_of_a_server_is_reached_by_its_own_words_over_the_common_ones(monkeypatch):
+    from dagster_aws.s3 import S3Resource
+
     monkeypatch.setattr(SparkResource, "start_ahead", lambda self: None)
     document = {
         "server": {"endpoint": "http://127.0.0.1:9"},
@@ -184,6 +187,8 @@ def test_each_storage_of_a_server_is_reached_by_its_own_words_over_the_common_on
 def test_keys_in_an_s3_resource_may_come_from_the_environment_as_dagster_users_write_it(
     monkeypatch,
 ):
+    from dagster_aws.s3 import S3Resource
+
     monkeypatch.setattr(SparkResource, "start_ahead", lambda self: None)
     monkeypatch.setenv("MY_SECRET", "hush")
     s3 = S3Resource(aws_access_key_id="AKIA1", aws_secret_access_key=dg.EnvVar("MY_SECRET"))
