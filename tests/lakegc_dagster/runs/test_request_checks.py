@@ -119,7 +119,7 @@ def test_a_sweep_that_another_one_overtook_fails_and_is_not_canceled(bare, monke
     tries = iter(
         [SameWorkError("at work"), add_state(LeaseLostError("it ran out"), "Some are gone.")]
     )
-    monkeypatch.setattr(mark_and_sweep, "delete", lambda *_, **__: raises(next(tries))())
+    monkeypatch.setattr(mark_and_sweep, "sweep_or_report", lambda *_, **__: raises(next(tries))())
     result = bare.job("sweep", new_key())
     assert failure(result) == "LeaseLostError: it ran out. Some are gone."
     assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
