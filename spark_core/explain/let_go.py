@@ -51,7 +51,11 @@ def let_go(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     )
     held = held_now(run, {each: words[each]["path"] if each in words else None for each in short})
     standing = [*_held_since_the_mark(run), *whether_a_sweep_takes_it(run)]
-    outcomes = outcomes_of(run, addresses)
+    try:
+        outcomes = outcomes_of(run, addresses)
+    except TABLES_UNREADABLE as problem:
+        outcomes = {}
+        standing.append(Reason("sweep", f"what its sweep wrote cannot be read: {problem.found}"))
     absent = [
         each
         for each in addresses

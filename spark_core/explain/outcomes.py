@@ -9,11 +9,12 @@ from typing import Any
 
 from spark_core import lakegc_keys
 from spark_core.checks import confirming, verdict
-from spark_core.errors import TABLES_UNREADABLE, VerdictError
-from spark_core.explain.explanation import Reason, State
+from spark_core.errors import TABLES_UNREADABLE, CorruptTableError, VerdictError
+from spark_core.explain.explanation import Reason, State, instant_in_words
 from spark_core.model import RunKey
 from spark_core.plain_text import counted
 from spark_core.records import tables
+from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
 from spark_core.records.swept import rows_about
 from spark_core.report.how_to_undo import undo_words
@@ -134,9 +135,23 @@ def _outcome(run: Run, row: Mapping[str, Any]) -> Outcome | None:
         text += "; the store has it no more, and no report says who deleted it"
         return told("gone", reasons=(Reason("sweep", text),))
     proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
-    texts = (text, proof, _way_back(run, row["address"]))
+    texts = (text, f"{proof}{_second_look(run)}", _way_back(run, row["address"]))
     reasons = tuple(Reason("sweep", one) for one in texts)
     return told("deleted" if said == "deleted" else "gone", reasons=reasons)
+
+
+def _second_look(run: Run) -> str:
+    """Say when a sweep looked last at what is referenced; nothing where no report tells."""
+    if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+        return ""
+    look = DeletionFigures.of(run.load(tables.DELETION_REPORT).manifest).second_look
+    if look is None:
+        return ""
+    return (
+        " Before it deleted, the sweep read again what is referenced; its last look (branches: "
+        f"{look.branches:,}, retained commits: {look.retained_commits:,}) began at "
+        f"{instant_in_words(look.began)}."
+    )
 
 
 def _way_back(run: Run, address: str) -> str:
@@ -156,9 +171,11 @@ def whether_a_sweep_takes_it(run: Run) -> list[Reason]:
     """Say whether the checks let the mark be swept."""
     try:
         found = verdict.load(run)
+        confirmed = confirming.confirmed_checks(run, found)
     except VerdictError:
         return [Reason("sweep", "the mark was not checked yet, so no sweep takes it")]
-    confirmed = confirming.confirmed_checks(run, found)
+    except CorruptTableError as damaged:
+        return [Reason("sweep", f"no sweep takes it: {damaged.found}")]
     names = ", ".join(check["name"] for check in found.failed if check["name"] not in confirmed)
     begun = Journal(run.store, str(run.key), run.load(tables.EXPIRED_ADDRESSES).manifest.sha256)
     if names:

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from spark_core import lakegc_keys
 from spark_core.explain import explain
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.records.figures import SecondLookFigures
 from spark_core.records.journal import Journal
 from spark_core.sweep.quarantine import key_of
 from tests.support.written_run import NOW, OLD, Written, journal_entries, written_run
@@ -134,6 +136,41 @@ def test_a_report_that_cannot_be_read_is_no_report_that_says_nothing(written):
     written.run.store.put(part.key, b"damaged")
     said = "no report says who deleted it, as far as is known: what 1 run wrote cannot be read"
     assert said in explain(written.run, A).sentence
+
+
+def test_a_damaged_verdict_or_report_does_not_hide_what_else_is_known(written):
+    store, key = written.run.store, written.run.key
+    written.sweep({A: (4, "deleted", None)})
+    store.put(lakegc_keys.verdict_key(key), b"damaged")
+    found = explain(written.run, A)
+    assert found.state == "deleted"
+    assert any(
+        f"no sweep takes it: {lakegc_keys.verdict_key(key)}" in one.text for one in found.reasons
+    )
+    (part,) = written.run.load(tables.DELETION_REPORT).manifest.parts
+    store.put(part.key, b"damaged")
+    again = explain(other(written, days=0).run, A)
+    assert again.state == "gone"
+    assert any("what its sweep wrote cannot be read" in one.text for one in again.reasons)
+
+
+def test_the_last_look_of_the_sweep_is_told_with_what_it_read(written):
+    look = SecondLookFigures(
+        began="2026-11-20T02:03:04+00:00",
+        oldest_began="2026-11-20T02:03:00+00:00",
+        seconds=1.0,
+        calls=9,
+        staged=(),
+        commits=7,
+        branches=3,
+        tags=0,
+        retained_commits=1_200,
+        holds=0,
+        twins=None,
+    )
+    written.sweep({A: (4, "deleted", None)}, second_look=look.facts())
+    said = "its last look (branches: 3, retained commits: 1,200) began at 2026-11-20 02:03 UTC."
+    assert any(one.text.endswith(said) for one in explain(written.run, A).reasons)
 
 
 def test_a_pruned_run_is_answered_for_by_its_report(written):
