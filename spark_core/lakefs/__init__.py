@@ -20,10 +20,10 @@ from spark_core.lakefs.branch_reads import StagedEntry as StagedEntry
 from spark_core.lakefs.commits_from_log import complete_refs as complete_refs
 from spark_core.lakefs.commits_from_log import walk_refs as walk_refs
 from spark_core.lakefs.failures import NoSuchCallError as NoSuchCallError
-from spark_core.lakefs.files import read_refs_dump as read_refs_dump
-from spark_core.lakefs.files import read_retained as read_retained
-from spark_core.lakefs.files import read_uncommitted as read_uncommitted
-from spark_core.lakefs.files import uncommitted_files as uncommitted_files
+from spark_core.lakefs.files_of_server import read_refs_dump as read_refs_dump
+from spark_core.lakefs.files_of_server import read_retained as read_retained
+from spark_core.lakefs.files_of_server import read_uncommitted as read_uncommitted
+from spark_core.lakefs.files_of_server import uncommitted_files as uncommitted_files
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.path_lookups import CallBudget as CallBudget
 from spark_core.lakefs.path_lookups import addresses_on as addresses_on

@@ -20,7 +20,7 @@ from spark_core.lakefs import (
     read_retained,
     read_uncommitted,
 )
-from spark_core.lakefs.files import uncommitted_files
+from spark_core.lakefs.files_of_server import uncommitted_files
 from spark_core.storage import StoreOptions
 from tests.support.xid_times import xid_time
 

@@ -389,7 +389,7 @@ def test_the_advised_number_of_calls_lets_a_mark_decide_all_and_its_sweep_delete
     place, monkeypatch
 ):
     """Branches that have few entries each, of one size, and many together."""
-    for where in ("references.twins.branches_to_ask", "lakefs.entry_lists", "lakefs.server_calls"):
+    for where in ("references.twins.cost_of_asking", "lakefs.entry_lists", "lakefs.server_calls"):
         monkeypatch.setattr(f"spark_core.{where}.PAGE", 5)
     for number in range(12):
         place.upload(50, f"many/{number}")

@@ -36,7 +36,7 @@ from spark_core.errors import (
     VerdictError,
 )
 from spark_core.graveler import Entry, read_range
-from spark_core.lakefs.files import SERVER_UNCOMMITTED, read_uncommitted
+from spark_core.lakefs.files_of_server import SERVER_UNCOMMITTED, read_uncommitted
 from spark_core.model import Branch
 from spark_core.records import journal, tables
 from spark_core.reference_job import marks

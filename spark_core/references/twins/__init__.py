@@ -6,7 +6,7 @@ The entry has the size and checksum of the committed entry at its path, so the s
 unchanged. Yet reads on the branch are answered from the new object, which nothing else refers to.
 Only the branch itself shows it. Who could hide, and where, follows from times (`moments`,
 `candidates_by_time`), from sizes and checksums (`evidence`), and from the entries of heads
-(`suspects`). Of the branches where they could, `branches_to_ask` says which are asked, at the least
+(`suspects`). Of the branches where they could, `cost_of_asking` says which are asked, at the least
 cost; `asking` asks them about paths (`questions`), and `search` does it all. What they read from is
 kept (`read_by_branches`), and so are candidates for which the calls do not suffice
 (`unasked`), and no others.

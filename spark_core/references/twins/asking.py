@@ -19,8 +19,8 @@ from spark_core.errors import NotFoundError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
 from spark_core.references.head_entries import STATED
 from spark_core.references.twins.branch_answers import READ_BY_BRANCH
-from spark_core.references.twins.branches_to_ask import LOT
 from spark_core.references.twins.candidates_by_time import halves_of
+from spark_core.references.twins.cost_of_asking import LOT
 from spark_core.references.twins.questions import KEYS, SIZED, Suspects
 from spark_core.run import Run
 from spark_core.spark.tasks import deal_out, interleaved

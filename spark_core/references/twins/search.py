@@ -21,8 +21,8 @@ from spark_core.references.head_entries import STATED, HeadEntries, SeenInStore
 from spark_core.references.heads import Heads
 from spark_core.references.twins.asking import SHOWN, Asking, contents_of
 from spark_core.references.twins.branch_answers import Answers
-from spark_core.references.twins.branches_to_ask import AskingPlan, calls_allowed, cheapest
 from spark_core.references.twins.candidates_by_time import Candidates
+from spark_core.references.twins.cost_of_asking import AskingPlan, calls_allowed, cheapest
 from spark_core.references.twins.evidence import Evidence
 from spark_core.references.twins.moments import moment_of
 from spark_core.references.twins.questions import Suspects

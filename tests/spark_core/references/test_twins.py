@@ -34,7 +34,7 @@ from spark_core.references.expired_entries import SAID as SAID_COLUMNS
 from spark_core.references.head_entries import ENTRIES, LISTED, STATED, HeadEntries
 from spark_core.references.heads import Head, Heads
 from spark_core.references.stated import are_checksums_stated, stated_by_heads, stated_by_the_store
-from spark_core.references.twins import OBJECTS, asking, branches_to_ask, keyed_rows, suspects
+from spark_core.references.twins import OBJECTS, asking, cost_of_asking, keyed_rows, suspects
 from spark_core.run import RunOptions
 from spark_core.spark import placement
 from spark_core.spark.exchange import source_of
@@ -315,8 +315,8 @@ def _require(spark, seed, few=()):
 def in_small_lots(monkeypatch):
     """Let few paths take the way of many."""
     monkeypatch.setattr(asking, "LOT", 2)
-    monkeypatch.setattr(branches_to_ask, "LOT", 2)
-    monkeypatch.setattr(branches_to_ask, "PAGE", 2)
+    monkeypatch.setattr(cost_of_asking, "LOT", 2)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 2)
     monkeypatch.setattr(suspects, "_ROWS_OF_A_NUMBER", 3)
 
 
@@ -468,7 +468,7 @@ def test_a_whole_branch_that_cannot_be_paid_for_keeps_only_what_may_be_dishonest
 
 @pytest.mark.spark
 def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(spark, monkeypatch):
-    monkeypatch.setattr(branches_to_ask, "PAGE", 1)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 1)
     ground = _one_path(spark)
     ground.entries.append(("q", "data/s/second", 4, "a" * 32))
     ground.server.shown["b0000"] |= {f"other/{at}": "data/s/other" for at in range(100)}
@@ -480,7 +480,7 @@ def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(s
 
 
 def test_a_branch_with_more_questions_than_are_held_is_listed_and_no_other_is(monkeypatch):
-    monkeypatch.setattr(branches_to_ask, "PAGE", 2)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 2)
     monkeypatch.setattr(keyed_rows, "_PATHS_OF_A_KEY", 5)
     shown = {f"p/{at:02}": f"data/s/{at}" for at in range(20)} | {"q": "data/s/q"}
     names = [f"b{number}" for number in range(4)]
@@ -635,7 +635,7 @@ def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark,
 def test_where_calls_are_short_what_the_store_could_not_tell_is_kept_and_what_it_told_goes(
     spark, monkeypatch, way
 ):
-    monkeypatch.setattr(branches_to_ask, "PAGE", 1)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 1)
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": None})
     kept, found = ground.kept(twin_calls=4)
     assert kept == {"data/c/2"}
@@ -655,7 +655,7 @@ def test_the_hard_case_in_small(spark, monkeypatch):
 
     Nothing is ruled out, and limits that suffice let all of it go.
     """
-    monkeypatch.setattr(branches_to_ask, "PAGE", 10)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 10)
     branches, paths = 10, 100
     names = [f"b{number:02}" for number in range(branches)]
     shown = {f"p/{at:04}": f"data/s/{at}" for at in range(paths)}
@@ -689,7 +689,7 @@ def test_the_advised_number_of_calls_is_what_branches_with_entries_of_their_own_
     spark, monkeypatch, way
 ):
     """Every branch has some of all entries, so its pages are few."""
-    monkeypatch.setattr(branches_to_ask, "PAGE", 10)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 10)
     names = [f"b{number:02}" for number in range(20)]
     shared = {f"p/{at:04}": f"data/s/{at}" for at in range(30)}
     shown = {
@@ -717,7 +717,7 @@ def test_the_advised_number_of_calls_is_what_branches_with_entries_of_their_own_
 @pytest.mark.parametrize("seed", range(12))
 def test_the_advised_number_of_calls_suffices_whatever_is_hidden(spark, monkeypatch, seed):
     world = _world(spark, seed)
-    monkeypatch.setattr(branches_to_ask, "PAGE", world.ground.server.page)
+    monkeypatch.setattr(cost_of_asking, "PAGE", world.ground.server.page)
     _, short = world.ground.kept(twin_calls=0)
     kept, found = world.ground.kept(twin_calls=short.figures.planned_calls)
     assert found.figures.unchecked_objects == 0
@@ -750,7 +750,7 @@ def test_what_was_committed_with_another_checksum_is_no_twin_and_nobody_is_asked
     monkeypatch,
 ):
     """As of 505,000 objects in four sizes: 123,000 committed once, and 3,000 never."""
-    monkeypatch.setattr(branches_to_ask, "PAGE", 10)
+    monkeypatch.setattr(cost_of_asking, "PAGE", 10)
     ground = _committed_before(None, needs_no_spark=True)
     ground.store = Store(
         {address: f"{at:032x}" for at, (address, _, _) in enumerate(ground.candidates, 5_000)},
