@@ -224,7 +224,7 @@ def load(store: ObjectStore, *, was_empty: bool = False) -> Holds:
 
     Args:
         store: Rooted at the namespace.
-        was_empty: Whether an earlier look of this mark, or the mark before it, found none.
+        was_empty: Whether an earlier look of the same mark found none.
 
     Returns:
         The holds, in order of their names.

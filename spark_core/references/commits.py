@@ -69,9 +69,7 @@ class ReadCommits:
     server_lists: tuple[str, ...] = ()
 
 
-def read_commits(
-    run: Run, prefix: str, earlier: Earlier | None = None, *, had_holds: bool = True
-) -> ReadCommits:
+def read_commits(run: Run, prefix: str, earlier: Earlier | None = None) -> ReadCommits:
     """Read rules, refs and the server's list as they are now; see `retained_commits`.
 
     Args:
@@ -79,12 +77,11 @@ def read_commits(
             can only keep more.
         prefix: Where the server keeps its tables.
         earlier: What an earlier run read, if that may do; None for a dump of now.
-        had_holds: Whether an empty listing of holds is believed only when it comes twice.
 
     Returns:
         What was read, and the commits that keep their objects.
     """
-    held = holds.load(run.store, was_empty=not had_holds)
+    held = holds.load(run.store)
     rules = run.server.retention_rules(run.repository.id)
     read = None
     if earlier is not None and rules is not None:

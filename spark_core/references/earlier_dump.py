@@ -48,13 +48,11 @@ class Earlier:
         dump: The dump that it made, or that an earlier one did.
         made_at: An instant before that dump was made.
         heads: The heads that the run saw.
-        had_holds: Whether it found any hold.
     """
 
     dump: RefsDump
     made_at: datetime
     heads: Heads
-    had_holds: bool = True
 
     @classmethod
     def of(cls, commits: Manifest) -> Earlier | None:
@@ -63,7 +61,7 @@ class Earlier:
         if figures.dump is None or figures.dump_made_at is None:
             return None
         made_at = datetime.fromisoformat(figures.dump_made_at)
-        return cls(RefsDump(**figures.dump), made_at, Heads.of(commits), bool(figures.holds))
+        return cls(RefsDump(**figures.dump), made_at, Heads.of(commits))
 
 
 def refs_since(

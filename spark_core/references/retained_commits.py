@@ -64,11 +64,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     began = run.begin(tables.RETAINED_COMMITS)
     run.require_same_instance(uncommitted.manifest)
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
-    earlier = _earlier(run)
-    # Where the last mark found no hold, and this one none either, that is twice; what may go is
-    # decided after a further look, and a sweep looks twice itself.
-    had_holds = earlier is None or earlier.had_holds
-    found = read_commits(run, tables_prefix(run), earlier, had_holds=had_holds)
+    found = read_commits(run, tables_prefix(run), _earlier(run))
     _require_known(run, found)
     noted = heads_now(run, found, recorded_heads.last_stored(run), read_at=began)
     found = and_compacted(run, tables_prefix(run), found, lambda: noted)

@@ -7,7 +7,6 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from spark_core import holds
 from spark_core.errors import PermissionDeniedError
-from spark_core.holds import hold
 from spark_core.records.figures import CommitsFigures
 from spark_core.references import earlier_dump, recorded_heads, retained_commits
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -173,27 +172,6 @@ def test_a_hold_by_path_keeps_what_only_a_dump_of_now_shows(nights, made):
         assert figures.refs_read_by == "earlier dump"
         holds.add(run, "mine", "path", "mine", who="ann", why="")
         assert sweep_only(run)[address] == "kept"
-
-
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_listing_of_holds_that_was_lost_after_a_night_without_any_loses_no_object(
-    nights, monkeypatch, lost
-):
-    names, looks = hold._names, []
-
-    def some_are_lost(store):
-        looks.append(names(store))
-        return looks[-1] if len(looks) > lost else []
-
-    monkeypatch.setattr(hold, "_names", some_are_lost)
-    nights.mark(1)
-    assert len(looks) == 2, "the night before had none, and one look more before it is decided"
-    holds.add(nights.run(2), "mine", "commit", nights.first[1], who="ann", why="")
-    looks.clear()
-    run, marked, figures = nights.mark(2)
-    assert (nights.first[0] in marked.addresses(run)) is (figures.holds == ()) is bool(lost)
-    assert sweep_only(run).get(nights.first[0]) != "deleted"
-    assert run.store.exists(nights.first[0])
 
 
 def test_logs_that_may_not_be_read_or_that_break_off_ask_for_a_dump(nights, monkeypatch):
