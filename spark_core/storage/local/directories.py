@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_core.errors import LakegcError, SettingsError, TransientError
+from spark_core.errors import SettingsError, TransientError
 
 
 class LinkError(OSError):
@@ -47,26 +46,6 @@ class Directories:
             f"this machine ({problem})",
             "Set it to the directory where this machine sees the server's blockstore.",
         )
-
-    def remove_empty(self, keys: Iterable[str]) -> None:
-        """Remove the empty folders below `data/` that objects were in, as the server does.
-
-        Stores of objects show no slice without objects, and a folder that stays would be listed for
-        ever. A server that writes there meanwhile makes it anew.
-
-        Args:
-            keys: Keys of the objects.
-        """
-        paths = [key.split("/") for key in keys if key.startswith("data/")]
-        folders = {"/".join(path[:depth]) for path in paths for depth in range(2, len(path))}
-        for folder in sorted(folders, reverse=True):  # what is below a folder before itself
-            above, _, name = folder.rpartition("/")
-            with suppress(OSError, LakegcError):  # something is in it, or nobody may
-                directory = self.enter(above)
-                try:
-                    os.rmdir(name, dir_fd=directory)
-                finally:
-                    os.close(directory)
 
     def enter(self, prefix: str, *, create: bool = False) -> int:
         """Open the directory of a prefix, one segment at a time and never over a link.

@@ -229,7 +229,7 @@ class LocalStore(ObjectStore):
             os.close(directory)
 
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
-        """Unlink files one by one, never through a link, and then the folders that are empty."""
+        """Unlink files one by one; never a directory, never through a link."""
         return delete_in_batches(
             keys,
             lambda some: self._send_deletion(some, pace),
@@ -249,9 +249,7 @@ class LocalStore(ObjectStore):
 
     def _send_deletion(self, keys: Sequence[str], pace: Pace) -> dict[str, KeyAnswer]:
         self.requests["delete"] += len(keys)
-        answers = one_by_one(keys, self._delete_one, pace)
-        self._directories.remove_empty(keys)
-        return answers
+        return one_by_one(keys, self._delete_one, pace)
 
     def _delete_one(self, key: str) -> KeyAnswer:
         try:

@@ -273,37 +273,6 @@ def test_a_directory_is_never_deleted(store, outside):
     assert (outside.path / "data" / "s").is_dir()
 
 
-def test_a_slice_that_a_deletion_emptied_is_not_shown_any_more(store, outside):
-    for key in ("data/s/a", "data/t/u/a", "data/t/b", "data/v/a"):
-        outside.put(key, b"x")
-    (outside.path / "data" / "v" / "w").mkdir()
-    gone = ["data/s/a", "data/t/u/a", "data/v/a"]
-    assert {one.outcome for one in store.delete(gone)} == {"deleted"}
-    assert store.children("data/")[0] == ["data/t/", "data/v/"], "these are not empty"
-    assert store.children("data/t/")[0] == []
-    assert list(store.list("data/s/")) == []
-    assert store.delete(["data/t/b"])[0].outcome == "deleted"
-    (outside.path / "data" / "v" / "w").rmdir()
-    assert {one.outcome for one in store.delete(gone)} == {"already_gone"}
-    assert store.children("data/")[0] == [], "an earlier deletion was cut off before"
-    assert (outside.path / "data").is_dir(), "without it a mount would seem to have gone away"
-    store.put("data/s/a", b"x")
-    assert store.exists("data/s/a")
-
-
-def test_a_folder_that_may_not_be_removed_stays_and_the_object_is_deleted(
-    store, outside, monkeypatch
-):
-    outside.put("data/s/a", b"x")
-
-    def refuse(*_args, **_options):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "rmdir", refuse)
-    assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "deleted")]
-    assert store.children("data/")[0] == ["data/s/"]
-
-
 def test_a_file_in_the_place_of_a_directory_means_that_the_object_is_gone(store, outside):
     outside.put("data/s", b"x")
     assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "already_gone")]
