@@ -66,12 +66,14 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         Columns of `schemas.EXPIRED_ADDRESSES`, key address. The table `fates` lies beside it.
 
     Raises:
-        ChainError: If the tables were not made one after the other in the safe order.
+        ChainError: If the tables were not made one after the other in the safe order, or not by
+            this version of lakegc.
         CorruptTableError: If the mark of lakeFS's own job is not in that job's format.
         IncompleteReadError: If the inventory that was read names an object more than once.
     """
     began = run.begin(tables.EXPIRED_ADDRESSES)
     chain.require_unbroken(run, [table.manifest for table in mark.all])
+    chain.require_same_lakegc(run, mark.slices.manifest)
     inventory.require_named_once(run, mark.slices)
     attempt = writing.new_attempt()
     targets = FateTargets(

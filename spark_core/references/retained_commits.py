@@ -59,11 +59,13 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
             knows no rules when it lists the commits, although it showed some.
         PermissionDeniedError: If there are no rules and the user may not dump.
         NoSuchCallError: If there are no rules and the server cannot dump.
-        ChainError: If the mark was begun under other options.
+        ChainError: If the mark was begun under other options, or by another lakegc.
     """
     began = run.begin(tables.RETAINED_COMMITS)
     run.require_same_instance(uncommitted.manifest)
-    chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
+    slices = run.load(tables.NAMESPACE_SLICES).manifest
+    chain.require_same_options(run, slices)
+    chain.require_same_lakegc(run, slices)
     found = read_commits(run, tables_prefix(run), _earlier(run))
     _require_known(run, found)
     noted = heads_now(run, found, recorded_heads.last_stored(run), read_at=began)

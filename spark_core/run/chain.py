@@ -42,8 +42,8 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
 
     Raises:
         ChainError: If a table is missing, was made from another attempt of its parent, of another
-            instance of the repository, under other options or by another lakegc, or was begun
-            before the table before it had ended.
+            instance of the repository or under other options, or was begun before the table before
+            it had ended.
     """
     by_table = {manifest.table: manifest for manifest in manifests}
     for manifest in manifests:
@@ -76,28 +76,42 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
             )
 
 
+def require_same_lakegc(run: Run, slices: Manifest) -> None:
+    """Refuse to go on with a mark with another lakegc than began it.
+
+    Whoever takes from the index of a mark relies on it that the version in its verdict read all
+    that is in it. A mark that has ended may be swept by any version.
+
+    Args:
+        run: The run.
+        slices: Manifest of table 1, which names that version, unless it was 0.1.0.
+
+    Raises:
+        ChainError: With both versions.
+    """
+    began = ListedFigures.of(slices).lakegc
+    if began not in (None, __version__):
+        raise ChainError(
+            f"run {run.key} of {run.repository.id} was begun by lakegc {began}, and this is "
+            f"{__version__}",
+            "Mark again under a new run key.",
+        )
+
+
 def require_same_options(run: Run, slices: Manifest) -> None:
-    """Refuse to go on with a mark under other options, or with another lakegc, than it began with.
+    """Refuse to go on with a mark under other options than it was begun with.
 
     If a later table had more generous options than an earlier one, objects would go that neither
-    setting alone lets go. And whoever takes from the index of a mark relies on it that the version
-    in its verdict read all that is in it.
+    setting alone lets go.
 
     Args:
         run: The run.
         slices: Manifest of table 1, which holds the options of the mark.
 
     Raises:
-        ChainError: If an option that decides what may go differs, or the version of lakegc.
+        ChainError: If an option that decides what may go differs.
     """
-    listed = ListedFigures.of(slices)
-    if listed.lakegc not in (None, __version__):
-        raise ChainError(
-            f"run {run.key} of {run.repository.id} was begun by lakegc {listed.lakegc}, and this "
-            f"is {__version__}",
-            "Mark again under a new run key.",
-        )
-    differences = other_options(run, listed.options)
+    differences = other_options(run, ListedFigures.of(slices).options)
     if differences:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was begun under other options: {differences}",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_core import __version__, mark
+from spark_core import mark
 from spark_core.errors import ChainError
 from spark_core.records import tables
 from spark_core.run import chain
@@ -39,14 +39,6 @@ def test_commits_are_not_retained_under_other_options_than_the_listing_was_made_
     other = _letting_tags_go(run)
     with pytest.raises(ChainError, match="tags_protect was True, now it is False"):
         mark.retained_commits(other, other.load(tables.UNCOMMITTED_ADDRESSES))
-
-
-def test_a_mark_does_not_go_on_after_an_update(run):
-    """Else its index would count as that of the new version, which reads something better."""
-    kept = keep_slices(run)
-    chain.require_same_options(run, replace(kept, facts={**kept.facts, "lakegc": __version__}))
-    with pytest.raises(ChainError, match=rf"begun by lakegc 0\.0\.9, and this is {__version__}\."):
-        chain.require_same_options(run, replace(kept, facts={**kept.facts, "lakegc": "0.0.9"}))
 
 
 def test_a_listing_that_kept_no_options_is_refused(run):
