@@ -204,18 +204,6 @@ def stat(core: Core, repository_id: str, ref: str, path: str) -> tuple[Repositor
     return repository, entry
 
 
-def read_object(core: Core, repository_id: str, ref: str, path: str) -> tuple[Entry, bytes]:
-    """Return an entry and the bytes of its object.
-
-    Raises:
-        ApiError: 404 if there is no entry, 410 if its object is gone.
-    """
-    repository, entry = stat(core, repository_id, ref, path)
-    return entry, core.blockstore.read(
-        repository.storage_namespace, entry.address, entry.address_type
-    )
-
-
 def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str]) -> None:
     """Delete paths from a branch; objects stay in the store.
 

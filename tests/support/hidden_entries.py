@@ -169,7 +169,8 @@ class HidingPlace:
         """Return the address of a branch's entry, relative where it is inside the namespace; its
         object exists.
         """
-        entry, _ = objects.read_object(self.core, self.name, branch, path)
+        repository, entry = objects.stat(self.core, self.name, branch, path)
+        self.core.blockstore.read(repository.storage_namespace, entry.address, entry.address_type)
         return str(entry.address).rpartition(f"/{self.name}/")[2]
 
     def run(self, days: float = 0, **options: Any) -> Run:

@@ -22,7 +22,10 @@ def test_branches_come_back_at_their_commits_as_hidden_as_they_were(world, stale
     assert stale.items() <= world.heads().items()
     shown = world.run().server.branch_reads.visible("repo")
     assert shown == {"main", "dev-2"}
-    assert objects.read_object(*world.place, "dev-1", "a")[1] == b"dev-1/a"
+    core, _ = world.place
+    repository, entry = objects.stat(*world.place, "dev-1", "a")
+    kept = core.blockstore.read(repository.storage_namespace, entry.address, entry.address_type)
+    assert kept == b"dev-1/a"
 
 
 def test_one_branch_can_come_back_alone_and_only_once(world, stale):
