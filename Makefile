@@ -85,11 +85,12 @@ test-spark: $(READY) ## run the demo, a killed sweep, a cluster and a damaged ta
 wheels: ## build wheels and sdists into dist/, and use each in an empty environment (ARGS="python3.11 python3.12")
 	@.ci/check-wheels $(ARGS)
 
-lint: $(READY) ## ruff, mypy --strict, import-linter
+lint: $(READY) ## ruff, mypy --strict, import-linter, and the budget of statements
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/count_statements.py
 
 audit: $(READY) ## look for known vulnerabilities in what is installed; fails where they cannot be looked up
 	@.ci/audit $(VENV)
