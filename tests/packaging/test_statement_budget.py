@@ -43,16 +43,18 @@ def test_docstrings_and_imports_do_not_count_and_lines_of_templates_do(counting,
     assert counting.statements_below(checkout) == 7
 
 
-@pytest.mark.parametrize(("budget", "code", "said"), [(8, 0, "(-1)"), (7, 0, "(+0)"), (6, 1, "(+1)")])
-def test_the_count_fails_only_above_the_budget(counting, checkout, capsys, budget, code, said):
+@pytest.mark.parametrize("budget", [8, 7, 6])
+def test_the_count_fails_only_above_the_budget(counting, checkout, capsys, budget):
     _with_budget(checkout, budget)
-    assert counting.main([], checkout) == code
-    assert said in capsys.readouterr().out
+    assert counting.main([], checkout) == (budget < 7)
+    assert f"7 of {budget} ({7 - budget:+})" in capsys.readouterr().out
     assert f"statements = {budget}\n" in (checkout / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize(("budget", "then"), [(9, 7), (6, 6)])
-def test_lowering_writes_the_smaller_number_and_never_a_larger_one(counting, checkout, budget, then):
+def test_lowering_writes_the_smaller_number_and_never_a_larger_one(
+    counting, checkout, budget, then
+):
     _with_budget(checkout, budget)
     counting.main(["--lower"], checkout)
     text = (checkout / "pyproject.toml").read_text()
