@@ -1,36 +1,34 @@
-"""The two dimensions of a partition, repository and run, and their keys and values."""
+"""The partitions of a collector: each is a run of a repository, and no other exists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import dagster as dg
 
 from lakegc_dagster.names import OWN, Names
+from lakegc_dagster.runs.run_config import VERDICT
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
+from spark_core.records.tables import NAMESPACE_SLICES
 
 
-def repositories_of(names: Names) -> dg.DynamicPartitionsDefinition:
-    """Return the set of repositories that a collector's partitions are made of."""
-    return dg.DynamicPartitionsDefinition(name=names.named("repository"))
+def repository_run(names: Names) -> dg.DynamicPartitionsDefinition:
+    """Return the partitions of a collector's assets.
+
+    A key is there once its run was asked for, and goes when the tables of the run are pruned.
+    """
+    return dg.DynamicPartitionsDefinition(name=names.named("repository_run"))
 
 
-def runs_of(names: Names) -> dg.DynamicPartitionsDefinition:
-    """Return the set of run keys that a collector's partitions are made of."""
-    return dg.DynamicPartitionsDefinition(name=names.named("run"))
+def partition_key(repository_id: str, key: RunKey) -> str:
+    """Return the partition of one run over one repository.
 
-
-def repository_run(names: Names) -> dg.MultiPartitionsDefinition:
-    """Return the partitions of a collector's assets; their dimensions have no prefix."""
-    return dg.MultiPartitionsDefinition(
-        {"repository": repositories_of(names), "run": runs_of(names)}
-    )
-
-
-def partition_key(repository_id: str, key: RunKey) -> dg.MultiPartitionKey:
-    """Return the partition of one run over one repository."""
-    return dg.MultiPartitionKey({"repository": repository_id, "run": str(key)})
+    Examples:
+        >>> partition_key("my-repo", RunKey.parse("2026-11-20T02-00-00Z"))
+        'my-repo|2026-11-20T02-00-00Z'
+    """
+    return f"{repository_id}|{key}"
 
 
 def parse_partition_key(text: str) -> tuple[str, RunKey]:
@@ -48,48 +46,46 @@ def parse_partition_key(text: str) -> tuple[str, RunKey]:
     return repository_id, RunKey.parse(run)
 
 
-def add_partitions(
-    instance: dg.DagsterInstance,
-    repository_ids: Iterable[str],
-    keys: Iterable[RunKey],
-    names: Names = OWN,
-) -> None:
-    """Add repositories and runs to Dagster's partitions; known and repeated ones are added once."""
-    instance.add_dynamic_partitions(names.named("repository"), sorted(set(repository_ids)))
-    instance.add_dynamic_partitions(names.named("run"), sorted({str(key) for key in keys}))
+def add_partition(
+    instance: dg.DagsterInstance, repository_id: str, key: RunKey, names: Names = OWN
+) -> str:
+    """Add a run to Dagster's partitions, also if it is there, and return its partition."""
+    partition = partition_key(repository_id, key)
+    instance.add_dynamic_partitions(names.named("repository_run"), [partition])
+    return partition
 
 
 def forget_runs(
-    instance: dg.DagsterInstance,
-    pruned: Sequence[RunKey],
-    keep_runs: int,
-    names: Names = OWN,
-) -> list[str]:
-    """Take the keys of runs whose tables are pruned from Dagster's partitions.
-
-    All repositories share the keys, so the newest ones stay whatever was pruned. If another
-    repository still has tables for a key, the key comes back when it is named again; its events
-    stay in Dagster's log.
+    instance: dg.DagsterInstance, repository_id: str, runs: Iterable[RunKey], names: Names = OWN
+) -> None:
+    """Take runs out of Dagster's partitions; their events stay in its log.
 
     Args:
         instance: Dagster's instance.
-        pruned: Runs with pruned tables in some repository.
-        keep_runs: How many of the newest keys stay: the most that any repository keeps.
-        names: Those of the collector whose keys they are.
-
-    Returns:
-        The keys that are gone.
+        repository_id: Their repository.
+        runs: Runs with pruned tables, and failed ones that a later run has taken the place of.
+        names: Those of the collector whose partitions they are.
     """
-    if not pruned:
-        return []
-    # Somebody may have added a key that is no instant. Such a key is not lakegc's to delete.
-    runs = names.named("run")
-    newest = sorted(instance.get_dynamic_partitions(runs), reverse=True)[:keep_runs]
-    gone = [
-        key
-        for key in map(str, pruned)
-        if key not in newest and instance.has_dynamic_partition(runs, key)
-    ]
-    for key in gone:
-        instance.delete_dynamic_partition(runs, key)
-    return gone
+    for key in runs:
+        instance.delete_dynamic_partition(
+            names.named("repository_run"), partition_key(repository_id, key)
+        )
+
+
+def carry_over(instance: dg.DagsterInstance, names: Names = OWN) -> None:
+    """Add the runs that Dagster knows from version 0.1.0, whose partitions had two dimensions.
+
+    Each pair of a repository and a run was a partition; what was made of one is a run.
+
+    Args:
+        instance: Dagster's instance.
+        names: Those of the collector.
+    """
+    known = set(instance.get_dynamic_partitions(names.named("run")))
+    made = {
+        partition
+        for asset in (NAMESPACE_SLICES.name, VERDICT)
+        for partition in instance.get_materialized_partitions(names.key(asset))
+        if partition.partition("|")[2] in known
+    }
+    instance.add_dynamic_partitions(names.named("repository_run"), sorted(made))

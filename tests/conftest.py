@@ -43,7 +43,7 @@ LONGEST = (
     "undo/test_undo_at_scale.py",
     "search/test_optimized_histories.py",
     "faults/test_faults_of_an_optimized_mark.py",
-    "launch/test_healing_in_browser.py",
+    "launch/test_failed_runs_in_browser.py",
     "launch/test_dagster_in_browser.py",
     "in_dagster/test_done_before.py",
     "demo/test_tour.py",
@@ -58,7 +58,7 @@ LONGEST = (
     "pipes/test_payloads.py",
     "lakegc_dagster/test_dagster_runs.py",
     "launch/test_ui.py",
-    "in_dagster/test_healing.py",
+    "in_dagster/test_failed_runs.py",
     "faults/test_faults_of_undo.py",
 )
 # As `lakegc` sets it, which any test of a command does for all tests after it.

@@ -6,7 +6,6 @@ The engine's own counters stand below them.
 from lakegc_dagster.headlines.of_repositories import of_repositories as of_repositories
 from lakegc_dagster.headlines.of_repositories import of_what_if as of_what_if
 from lakegc_dagster.headlines.of_runs import of_a_run as of_a_run
-from lakegc_dagster.headlines.of_runs import of_ended as of_ended
 from lakegc_dagster.headlines.of_runs import of_house_keeping as of_house_keeping
 from lakegc_dagster.headlines.of_runs import of_mark as of_mark
 from lakegc_dagster.headlines.of_runs import of_not_swept as of_not_swept

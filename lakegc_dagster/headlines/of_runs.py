@@ -108,11 +108,6 @@ def of_not_swept(why: str) -> Metadata:
     return {"headline": headline(sentence(why))}
 
 
-def of_ended(words: str) -> Metadata:
-    """Say of what a failed run did not make that it is over."""
-    return {"headline": headline(sentence(words))}
-
-
 def of_policy(found: Sequence[CheckResult], facts: Mapping[str, Any]) -> Metadata:
     """Say what the retention policy names, as its checks have it, with the counters below.
 

@@ -17,7 +17,7 @@ from lakegc_dagster.in_dagster.pool_limit import limit_pool
 from lakegc_dagster.in_dagster.private_doors import as_runs_of, share_log_handlers
 from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
 from lakegc_dagster.names import POOL
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.runs.job_names import JobName
 from lakegc_dagster.runs.run_config import ops_config
@@ -236,11 +236,10 @@ def _executed(
     """Execute a job of one partition in this process."""
     share_log_handlers(instance)
     limit_pool(instance, POOL)
-    add_partitions(instance, [run.repository_id], [run.key])
     origin = as_runs_of(instance, job.name, module=MODULE, location=CODE_LOCATION)
     return job.execute_in_process(
         instance=instance,
-        partition_key=partition_key(run.repository_id, run.key),
+        partition_key=add_partition(instance, run.repository_id, run.key),
         tags={**origin, **run.tags, "lakegc/from": "command line", "lakegc/by": who()},
         raise_on_error=False,
         resources=build_resources(wiring),

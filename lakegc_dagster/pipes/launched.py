@@ -21,8 +21,8 @@ from lakegc_dagster.headlines import (
     of_verdict,
 )
 from lakegc_dagster.in_dagster.done_before import made_assets, repeated_metadata
+from lakegc_dagster.in_dagster.failed_runs import failed_before, forget_failed
 from lakegc_dagster.in_dagster.failures import Retries, failure_of, raising_failures, refusal_of
-from lakegc_dagster.in_dagster.healing import failed_before, heal
 from lakegc_dagster.in_dagster.private_doors import is_of_a_backfill
 from lakegc_dagster.metadata import (
     Metadata,
@@ -159,10 +159,9 @@ def results_of(
         yield dg.MaterializeResult(asset_key=names.key(told["asset"]), metadata=metadata)
         if told["asset"] == HOUSE_KEEPING:
             pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
-            kept = max(table.run_options().keep_runs for table in settings.repository_tables)
-            forget_runs(context.instance, pruned, kept, names)
+            forget_runs(context.instance, repository_id, pruned, names)
             left_open = {RunKey.parse(run) for run in told.get("left_open", ())}
-            heal(context, names, failed_before(context), left_open=left_open)
+            forget_failed(context, names, failed_before(context), left_open=left_open)
             report_run(context, names)
 
 

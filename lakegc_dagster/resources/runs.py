@@ -190,16 +190,6 @@ class Runs(dg.ConfigurableResource[Any]):
             settings, lambda: self.environment, job, repository_id, key, now=now, is_new=is_new
         )
 
-    def longest_kept(self, at_least: int) -> int:
-        """Return the largest number of runs that any repository of the settings keeps."""
-        settings = self.wiring.settings
-        others = (
-            []
-            if settings is None
-            else [table.run_options().keep_runs for table in settings.repository_tables]
-        )
-        return max([at_least, *others])
-
     @property
     def environment(self) -> Environment:
         """Server, store, Spark and time, as the settings have them; made once, without a request.

@@ -7,7 +7,7 @@ from datetime import datetime
 import dagster as dg
 
 from lakegc_dagster.names import OWN, Names
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.runs.job_names import JobName
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
@@ -97,16 +97,10 @@ def _nightly(settings: Settings, names: Names, job: JobName) -> dg.ScheduleDefin
         runs = nightly_runs(settings, job, context.scheduled_execution_time)
         if not runs:
             return dg.SkipReason(f"no repository of the settings has the mode that {job} is for")
-        add_partitions(
-            context.instance,
-            [run.repository_id for run in runs],
-            [run.key for run in runs],
-            names,
-        )
         return [
             dg.RunRequest(
                 run_key=run.name,
-                partition_key=partition_key(run.repository_id, run.key),
+                partition_key=add_partition(context.instance, run.repository_id, run.key, names),
                 tags=run.tags,
             )
             for run in runs

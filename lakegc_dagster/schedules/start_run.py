@@ -5,15 +5,15 @@ can only fail. This job checks the request first; launched as it is, it starts a
 """
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, create_model
 
 from lakegc_dagster.in_dagster.failures import raising_failures
 from lakegc_dagster.names import OWN, Names
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.runs.job_names import REQUESTED_RUNS
 from lakegc_dagster.runs.run_config import ops_config
@@ -64,6 +64,17 @@ class RequestConfig(dg.Config):
     )
 
 
+def _offering(settings: Settings) -> type[RequestConfig]:
+    """Let the launchpad offer the repositories of the settings; patterns match any name."""
+    if settings.repository_patterns or not settings.repository_ids:
+        return RequestConfig
+    names = [(each, each) for each in settings.repository_ids]
+    offered: Any = StrEnum("Repository", names)  # type: ignore[misc]
+    told = RequestConfig.model_fields["repository"].description
+    asked: Any = (offered | None, Field(default=None, description=told))
+    return create_model("RequestConfig", __base__=RequestConfig, repository=asked)
+
+
 def build_start_run(
     settings: Settings | None,
     jobs: Mapping[str, Any],
@@ -82,12 +93,14 @@ def build_start_run(
     if settings is None:
         return [], []
 
+    asked: Any = _offering(settings)
+
     @dg.op(
         name=names.named("check_request"),
         description="Checks a request: form and time of the run key, mode of the repository, "
         "whether the mark is there, whether the work was done.",
     )
-    def check_request(context: dg.OpExecutionContext, config: RequestConfig) -> None:
+    def check_request(context: dg.OpExecutionContext, config: asked) -> None:
         ask(context, settings, config, names)
 
     @dg.job(
@@ -119,11 +132,10 @@ def _requested_runs(jobs: Mapping[str, Any], names: Names, step: str | None) -> 
         if tags.get(_BY_TAG) != names.named(REQUESTED_RUNS):
             return dg.SkipReason("the run asked for none")
         repository_id, key = tags["lakegc/repository"], RunKey.parse(tags["lakegc/run"])
-        add_partitions(context.instance, [repository_id], [key], names)
         return dg.RunRequest(
             run_key=context.dagster_run.run_id,
             job_name=names.named(tags[_JOB_TAG]),
-            partition_key=partition_key(repository_id, key),
+            partition_key=add_partition(context.instance, repository_id, key, names),
             run_config={"ops": ops} if (ops := _asked(tags, names, step)) else None,
             tags=WantedRun(repository_id, key).tags,
         )
@@ -179,7 +191,7 @@ def checked(settings: Settings, config: RequestConfig) -> WantedRun:
     Raises:
         LakegcError: If the request is wrong; the text says why.
     """
-    repository_id = _named(settings, config.repository.strip())
+    repository_id = _named(settings, (config.repository or "").strip())
     is_now = config.run.strip().lower() == NOW and config.job is not Startable.sweep
     key = new_run_key(settings.dagster_home) if is_now else RunKey.parse(config.run.strip())
     runs = build_resources(Wiring(settings))["runs"]

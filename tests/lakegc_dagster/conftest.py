@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import lakegc_keys
@@ -56,7 +56,7 @@ class Ground:
 
     def job(self, name, key, **more) -> dg.ExecuteInProcessResult:
         """Run a job for the repository and a run key."""
-        add_partitions(self.instance, [self.repository_id], [key])
+        add_partition(self.instance, self.repository_id, key)
         wiring = more.pop("wiring", None) or Wiring(self.settings, retry_after=timedelta(0))
         built = build_defs(wiring.settings)
         # The assets of a selection take no other resources than those they were built with.

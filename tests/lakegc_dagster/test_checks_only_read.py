@@ -34,11 +34,7 @@ def execute_every_check(ground, key):
         instance=ground.instance,
         # A job of checks alone has no partitions of its own to choose from; the UI's button says it
         # by tags, too.
-        tags={
-            "dagster/partition": str(partition_key(ground.repository_id, key)),
-            "dagster/partition/repository": ground.repository_id,
-            "dagster/partition/run": str(key),
-        },
+        tags={"dagster/partition": partition_key(ground.repository_id, key)},
         raise_on_error=False,
         run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
     )

@@ -6,11 +6,14 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.names import OWN
+from lakegc_dagster.schedules.known_repositories import known_repositories
 from lakegc_dagster.schedules.nightly import nightly_runs
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
 from spark_core.settings import Settings, load_settings
 from spark_core.settings.collected_repositories import collected_repositories
+from spark_core.settings.sections import DagsterSettings
 
 NIGHT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
@@ -110,16 +113,17 @@ def test_the_night_runs_what_the_patterns_match(monkeypatch):
     assert named == {"mark": ["team-a", "other"], "mark_and_sweep": ["team-b"]}
 
 
-def test_the_sensor_adds_what_the_patterns_match_as_partitions(monkeypatch):
+def test_the_sensor_remembers_what_the_patterns_match_for_their_assets(monkeypatch, tmp_path):
     monkeypatch.setattr(
         "lakegc_dagster.schedules.sensors.collected_repositories",
         lambda found: collected_repositories(found, Server("team-b")),
     )
+    teams = settings(**TEAMS).model_copy(update={"dagster": DagsterSettings(home=str(tmp_path))})
     sensor = next(
-        each
-        for each in build_defs(settings(**TEAMS)).sensors
-        if each.name == "configured_repositories"
+        each for each in build_defs(teams).sensors if each.name == "configured_repositories"
     )
     with dg.DagsterInstance.ephemeral() as instance:
         asked = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
-    assert set(asked.dynamic_partitions_requests[0].partition_keys) == {"team-a", "other", "team-b"}
+        assert not asked.dynamic_partitions_requests
+        assert instance.get_dynamic_partitions("repository_run") == []
+    assert set(known_repositories(teams, OWN)) == {"team-a", "other", "team-b"}

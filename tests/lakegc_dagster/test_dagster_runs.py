@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.partitions import partition_key
+from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.resources import Wiring
 from spark_core import checks as guards
 from spark_core import lakegc_keys, sweep
@@ -183,8 +183,7 @@ def test_tables_without_their_checks_have_no_verdict_and_are_not_swept(ground):
     )
     code_location = build_defs(ground.settings)
     merged = dg.Definitions.merge(code_location, dg.Definitions(jobs=[unchecked]))
-    ground.instance.add_dynamic_partitions("repository", [ground.repository_id])
-    ground.instance.add_dynamic_partitions("run", [str(key)])
+    add_partition(ground.instance, ground.repository_id, key)
     result = merged.resolve_job_def("unchecked").execute_in_process(
         instance=ground.instance, partition_key=partition_key(ground.repository_id, key)
     )

@@ -14,7 +14,7 @@ from lakegc_dagster import definitions
 from lakegc_dagster.assets import ALL_ASSETS
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.names import POOL
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.resources import SparkResource
 from spark_core import checks as guards
 from spark_core.model import RunKey
@@ -242,7 +242,7 @@ def test_a_run_in_a_pool_of_one_begins_and_gives_its_place_back_although_it_fail
     pools = {"concurrency": {"pools": {"default_limit": 1, "granularity": granularity}}}
     with dg.instance_for_test(overrides=pools) as instance:
         key = RunKey.parse("2026-11-20T02-00-00Z")
-        add_partitions(instance, ["one"], [key])
+        add_partition(instance, "one", key)
         result = (
             build_defs(None)
             .resolve_job_def("mark")

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import dagster as dg
 import pytest
@@ -14,7 +15,7 @@ from lakegc_dagster.assets import upkeep
 from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.launch.run_job import _Recorder
 from lakegc_dagster.names import OWN
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
@@ -27,7 +28,6 @@ from tests.lakegc_dagster.conftest import failure, new_key, ran
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]
 HOUSE = House(Pruned([KEYS[0]], objects=5, size_bytes=1_000), Left(1, 136, 1, 1_000, 6, 9_958))
-KEPT_RUNS = {"one": {"keep_runs": 2}, "other": {"keep_runs": 4}}
 
 
 @dataclass(frozen=True)
@@ -39,33 +39,31 @@ class _Opened:
     take_over: str | None = None
 
 
-@pytest.mark.parametrize(("repositories", "left"), [(["one"], 3), (["one", "other"], 4)])
-def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
-    monkeypatch, repositories, left
-):
+def test_partitions_of_pruned_runs_go_and_those_of_other_repositories_stay(monkeypatch):
     run = _Opened(RunOptions(keep_runs=2))
     monkeypatch.setattr(Runs, "_open", lambda *_: run)
     monkeypatch.setattr(keeping, "after_run", lambda _run: HOUSE)
     monkeypatch.setattr(upkeep, "is_at_rest", lambda _context: False)
-    monkeypatch.setattr(upkeep, "heal", lambda *_, **__: None)
+    monkeypatch.setattr(upkeep, "forget_failed", lambda *_, **__: None)
     monkeypatch.setattr(upkeep, "report_run", lambda *_: None)
     told = _Recorder(lambda *_: None)
     settings = Settings.model_validate(
-        {
-            "server": {"endpoint": "http://127.0.0.1:9"},
-            "repositories": {name: KEPT_RUNS[name] for name in repositories},
-        }
+        {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {"keep_runs": 2}}}
     )
     runs = build_resources(Wiring(settings, observer=told))["runs"]
-    with dg.DagsterInstance.ephemeral() as instance:
-        add_partitions(instance, ["one", "other"], KEYS)
+    with dg.instance_for_test() as instance:
+        for repository_id, key in product(("one", "other"), KEYS):
+            add_partition(instance, repository_id, key)
         with dg.build_asset_context(
             instance=instance,
             partition_key=partition_key("one", KEYS[3]),
             resources={"runs": runs},
         ) as context:
             shown = house_keeping.make(OWN)(context).metadata
-        assert len(instance.get_dynamic_partitions("run")) == left
+        assert set(instance.get_dynamic_partitions("repository_run")) == {
+            partition_key(repository_id, key)
+            for repository_id, key in product(("one", "other"), KEYS)
+        } - {partition_key("one", KEYS[0])}
     assert told.house == (
         "the server keeps files of every collection: 2 files, 1.1 kB; and this one's dump of "
         "refs: 6 files, 10.0 kB; "

@@ -9,7 +9,7 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.in_dagster.private_doors import started_by_a_person
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.notices.sensors import message_of
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from spark_core.errors import SettingsError
 from spark_core.settings import Settings
@@ -88,7 +88,7 @@ def project(served, monkeypatch, request):
 
 
 def run(project, ground, names, job, key, *, tags=None, **config):
-    add_partitions(ground.instance, [ground.repository_id], [key], names)
+    add_partition(ground.instance, ground.repository_id, key, names)
     wired = build_resources(Wiring(ground.settings, names=names, retry_after=timedelta(0)))
     return project.resolve_job_def(names.named(job)).execute_in_process(
         instance=ground.instance,
@@ -122,9 +122,8 @@ def test_two_collectors_in_one_project_mark_and_sweep_beside_each_other(project)
     checks = {check.asset_key.path[0] for check in marked.get_asset_check_evaluations()}
     assert checks == {"one"}
     for names, ground in ((ONE, first), (OTHER, second)):
-        known = first.instance.get_dynamic_partitions(names.named("repository"))
-        assert known == [ground.repository_id]
-        assert first.instance.get_dynamic_partitions(names.named("run")) == [str(key)]
+        known = first.instance.get_dynamic_partitions(names.named("repository_run"))
+        assert known == [partition_key(ground.repository_id, key)]
 
 
 @pytest.mark.slow

@@ -1,13 +1,15 @@
 """Partitions are a repository and a run key, and back."""
 
 from datetime import UTC, datetime
+from itertools import product
 
 import dagster as dg
 import pytest
 
 from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import (
-    add_partitions,
+    add_partition,
+    carry_over,
     forget_runs,
     parse_partition_key,
     partition_key,
@@ -35,10 +37,10 @@ def test_a_run_that_is_not_an_instant_is_refused():
         parse_partition_key("my-repo")
 
 
-def test_keys_that_were_added_make_partitions_and_adding_them_again_changes_nothing():
+def test_a_run_that_was_added_is_a_partition_and_adding_it_again_changes_nothing():
     with dg.DagsterInstance.ephemeral() as instance:
-        add_partitions(instance, ["one", "two"], [KEY])
-        add_partitions(instance, ["two", "two"], [KEY, KEY])
+        for repository_id in ("one", "two", "two"):
+            add_partition(instance, repository_id, KEY)
         with dg.partition_loading_context(dynamic_partitions_store=instance):
             assert set(repository_run(OWN).get_partition_keys()) == {
                 partition_key("one", KEY),
@@ -50,19 +52,51 @@ def _days(*days):
     return [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in days]
 
 
-def test_the_keys_of_pruned_runs_are_forgotten_and_all_others_stay():
+def test_forgotten_runs_go_and_those_of_other_repositories_and_days_stay():
     with dg.DagsterInstance.ephemeral() as instance:
-        add_partitions(instance, ["one"], _days(17, 18, 19, 20))
-        assert forget_runs(instance, _days(17), keep_runs=2) == ["2026-11-17T02-00-00Z"]
-        left = [str(key) for key in _days(18, 19, 20)]
-        assert sorted(instance.get_dynamic_partitions("run")) == left
-        assert forget_runs(instance, _days(17), keep_runs=2) == [], "it is gone already"
-        assert instance.get_dynamic_partitions("repository") == ["one"]
+        for repository_id, key in product(("one", "two"), _days(17, 18, 19)):
+            add_partition(instance, repository_id, key)
+        for _ in range(2):  # the second time they are gone already
+            forget_runs(instance, "one", _days(17, 18))
+            left = [("one", 19), ("two", 17), ("two", 18), ("two", 19)]
+            assert sorted(instance.get_dynamic_partitions("repository_run")) == [
+                f"{repository_id}|2026-11-{day}T02-00-00Z" for repository_id, day in left
+            ]
 
 
-def test_a_key_that_another_repository_keeps_is_not_forgotten():
+TWO_DIMENSIONS = dg.MultiPartitionsDefinition(
+    {name: dg.DynamicPartitionsDefinition(name=name) for name in ("repository", "run")}
+)
+
+
+def test_what_was_made_under_two_dimensions_is_seen_under_the_one_and_nothing_else_is_missing():
+    """A home of 0.1.0: two nights of two repositories, one of them in the second night alone."""
+
+    @dg.asset(name="namespace_slices", partitions_def=TWO_DIMENSIONS)
+    def earlier(): ...
+
+    @dg.asset(name="namespace_slices", partitions_def=repository_run(OWN))
+    def now(): ...
+
+    first, second, pruned = _days(17, 18, 16)
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("repository", ["one", "two"])
+        instance.add_dynamic_partitions("run", [str(first), str(second), str(pruned)])
+        made = [("one", first), ("one", second), ("two", second), ("one", pruned)]
+        for repository_id, key in made:
+            both = dg.MultiPartitionKey({"repository": repository_id, "run": str(key)})
+            assert both == partition_key(repository_id, key)
+            dg.materialize([earlier], instance=instance, partition_key=both)
+        instance.delete_dynamic_partition("run", str(pruned))
+        for _ in range(2):
+            carry_over(instance)
+            known = instance.get_dynamic_partitions("repository_run")
+            assert sorted(known) == sorted(partition_key(*each) for each in made[:3])
+        shown = instance.get_status_by_partition(now.key, known, repository_run(OWN))
+        assert {status.name for status in shown.values()} == {"MATERIALIZED"}
+
+
+def test_a_home_without_runs_of_earlier_versions_gets_no_partition():
     with dg.DagsterInstance.ephemeral() as instance:
-        add_partitions(instance, ["one"], _days(17, 18, 19, 20))
-        assert forget_runs(instance, _days(17, 18), keep_runs=3) == ["2026-11-17T02-00-00Z"]
-        assert forget_runs(instance, (), keep_runs=1) == []
-        assert len(instance.get_dynamic_partitions("run")) == 3
+        carry_over(instance)
+        assert instance.get_dynamic_partitions("repository_run") == []

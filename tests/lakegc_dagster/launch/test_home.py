@@ -37,9 +37,9 @@ def test_a_home_that_is_there_stays_as_it_is(tmp_path):
 
 def test_what_one_process_adds_another_sees(tmp_path):
     with open_instance(tmp_path / "home") as instance:
-        instance.add_dynamic_partitions("repository", ["one"])
+        instance.add_dynamic_partitions("repository_run", ["one"])
     with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
-        assert instance.get_dynamic_partitions("repository") == ["one"]
+        assert instance.get_dynamic_partitions("repository_run") == ["one"]
 
 
 def test_each_way_to_start_the_ui_has_the_same_code_location_under_the_same_name(tmp_path):

@@ -15,6 +15,7 @@ from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.interrupts import Interrupts
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.names import POOL
+from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.terminal.who_acts import who
 from spark_core import checks as guards
 from spark_core import mark, sweep
@@ -129,14 +130,15 @@ def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground,
         run = instance.get_run_by_id(result.dagster_run_id)
         assert (run.job_name, run.status) == ("mark_and_sweep", dg.DagsterRunStatus.SUCCESS)
         assert run.tags["lakegc/repository"] == ground.repository_id
-        assert run.tags["lakegc/run"] == run.tags["dagster/partition/run"] == str(key)
+        assert run.tags["lakegc/run"] == str(key)
+        assert run.tags["dagster/partition"] == partition_key(ground.repository_id, key)
         assert run.tags["lakegc/by"] == who()
         # The timeline and the job's page show what belongs to the code location.
         origin = run.remote_job_origin
         assert (origin.location_name, origin.job_name) == (CODE_LOCATION, run.job_name)
         # The queue of the UI counts what runs on the command line.
         assert run.run_op_concurrency.all_pools == {POOL}
-        assert instance.get_dynamic_partitions("repository") == [ground.repository_id]
+        assert instance.get_dynamic_partitions("repository_run") == [run.tags["dagster/partition"]]
         seen = instance.get_latest_materialization_event(dg.AssetKey("deletion_report"))
         assert seen.run_id == result.dagster_run_id
     # Dagster's own lines would tear the progress of whoever draws it.

@@ -13,7 +13,7 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.names import Names
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.pipes import launched
 from lakegc_dagster.pipes.entry import told_of
 from lakegc_dagster.pipes.launched import STEP, told_settings
@@ -52,7 +52,7 @@ def run(place, job, key, *, launcher=None, launch=None, ops=None, chosen=None, *
     """Run a job that works elsewhere, under settings that say so."""
     document = place.with_settings(**own).settings.model_dump(exclude_unset=True)
     settings = Settings.model_validate({**document, "launch": launch or {"with": "python"}})
-    add_partitions(place.instance, [place.repository_id], [key], NAMES)
+    add_partition(place.instance, place.repository_id, key, NAMES)
     quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
     return (
         build_defs(settings, names=NAMES, launcher=launcher)

@@ -176,15 +176,28 @@ def test_a_request_without_a_repository_is_told_which_there_are(bare):
         ({"run": "2999-01-01T00-00-00Z"}, UnsafePlanError),
         ({"job": "sweep"}, SettingsError),
         ({"job": "sweep", "run": "2020-01-01T00-00-00Z"}, NotFoundError),
-        ({"repository": "another"}, SettingsError),
     ],
 )
 def test_a_wrong_request_of_a_person_makes_no_partition(bare, asked, kind):
-    before = bare.instance.get_dynamic_partitions("run")
+    before = bare.instance.get_dynamic_partitions("repository_run")
     result = started(bare, **asked)
     assert failure(result).startswith(kind.__name__)
     assert failure(result).endswith((NOTHING_STARTED, NOTHING_DELETED, NOTHING_BY_THIS_SWEEP))
-    assert bare.instance.get_dynamic_partitions("run") == before
+    assert bare.instance.get_dynamic_partitions("repository_run") == before
+
+
+def test_the_launchpad_offers_the_repositories_of_the_settings_and_takes_no_other(
+    bare, monkeypatch
+):
+    with pytest.raises(
+        dg.DagsterInvalidConfigError, match="not in enum type Repository got another"
+    ):
+        started(bare, repository="another")
+    document = bare.settings.model_dump(exclude_unset=True)
+    document["repositories"]["team-*"] = {}
+    monkeypatch.setattr(bare, "settings", type(bare.settings).model_validate(document))
+    # Where a pattern may match any name, the request itself is looked at.
+    assert failure(started(bare, repository="another")).startswith(SettingsError.__name__)
 
 
 def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
@@ -194,7 +207,7 @@ def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
     settings._env = bare.settings._env
     bare.settings = settings
     # The only repository of the settings needs no name.
-    result = started(bare, repository="")
+    result = started(bare, repository=None)
     assert result.success, failure(result)
     sensor = build_defs(settings).resolve_sensor_def("requested_runs")
     run = bare.instance.get_run_by_id(result.run_id)
@@ -211,7 +224,7 @@ def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
     assert request.job_name == "mark"
     assert request.partition_key == partition_key("bare", launching.RunKey.parse(key))
     assert request.tags == {"lakegc/repository": "bare", "lakegc/run": key}
-    assert key in bare.instance.get_dynamic_partitions("run")
+    assert request.partition_key in bare.instance.get_dynamic_partitions("repository_run")
     assert not request.run_config
     for work, config in (
         ("mark", {"ops": {"namespace_slices": {"config": {"full": True}}}}),

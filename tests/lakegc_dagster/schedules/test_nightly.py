@@ -77,8 +77,8 @@ def test_a_tick_asks_for_one_run_per_repository_with_partition_and_tags():
         ]
         assert asked[0].tags["lakegc/repository"] == "first"
         assert asked[0].tags["lakegc/run"] == "2026-11-20T02-00-00Z"
-        assert set(instance.get_dynamic_partitions("repository")) == {"first", "second"}
-        assert instance.get_dynamic_partitions("run") == ["2026-11-20T02-00-00Z"]
+        known = instance.get_dynamic_partitions("repository_run")
+        assert known == [request.partition_key for request in asked]
 
 
 def test_a_night_without_repositories_of_a_mode_is_skipped_and_says_so():
@@ -88,7 +88,7 @@ def test_a_night_without_repositories_of_a_mode_is_skipped_and_says_so():
             "no repository of the settings has the mode that mark_and_sweep is for"
             in answer.skip_message
         )
-        assert instance.get_dynamic_partitions("run") == []
+        assert instance.get_dynamic_partitions("repository_run") == []
 
 
 def test_schedules_are_off_until_the_settings_switch_them_on():

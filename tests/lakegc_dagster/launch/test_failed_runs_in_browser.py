@@ -9,7 +9,7 @@ import pytest
 from lakegc_dagster.assets import MARK_ASSETS
 from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.launch.run_job import launch
-from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.errors import RepositoryStateError
@@ -30,9 +30,8 @@ def refuse(*_args):
 def succeed_elsewhere(settings, key):
     """Let Dagster know of good runs of all other repositories, which are not there."""
     with open_instance(settings.dagster_home) as instance:
-        add_partitions(instance, OTHERS, [key])
         for repository_id in OTHERS:
-            partition = partition_key(repository_id, key)
+            partition = add_partition(instance, repository_id, key)
             for name in NAMES:
                 made = dg.AssetMaterialization(dg.AssetKey(name), partition=partition)
                 instance.report_runless_asset_event(made)

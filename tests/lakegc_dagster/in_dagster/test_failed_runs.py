@@ -1,4 +1,4 @@
-"""What Dagster shows as failed of earlier runs, once a later run has done its work."""
+"""Failed runs are no partitions any more once a later run has done its work."""
 
 from datetime import timedelta
 
@@ -8,7 +8,6 @@ from dagster._core.storage.asset_check_state import AssetCheckState, bulk_update
 
 from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.in_dagster.healing import SUPERSEDED
 from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import partition_key, repository_run
 from spark_core.errors import RepositoryStateError
@@ -21,11 +20,7 @@ ASSETS = [asset.name for asset in (*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS)]
 
 def red(ground):
     """Every failed cell of an asset, as the graph shows it."""
-    keys = [
-        partition_key(repository_id, key)
-        for repository_id in ground.instance.get_dynamic_partitions("repository")
-        for key in ground.instance.get_dynamic_partitions("run")
-    ]
+    keys = ground.instance.get_dynamic_partitions("repository_run")
     found = set()
     for name in ASSETS:
         shown = ground.instance.get_status_by_partition(
@@ -39,17 +34,15 @@ def is_red(status):
     return status is not None and status.name == "FAILED"
 
 
-def red_checks(ground, seen=None):
-    """Every check that the graph or a list shows as failed; `seen` is what was shown before."""
+def red_checks(ground):
+    """Every check that the graph or a list shows as failed."""
     keys = [key for each in build_defs(ground.settings).asset_checks for key in each.check_keys]
-    seen = {} if seen is None else seen
     with dg.partition_loading_context(dynamic_partitions_store=ground.instance):
         shown = bulk_update_asset_check_state(
             ground.instance,
             [(key, repository_run(OWN)) for key in keys],
-            {key: seen.get(key, AssetCheckState.empty()) for key in keys},
+            {key: AssetCheckState.empty() for key in keys},
         )
-        seen.update(shown)
         return {
             (key.name, status.name)
             for key, state in shown.items()
@@ -90,40 +83,21 @@ def test_what_failed_is_over_once_a_later_run_has_done_its_work(ground, monkeypa
     assert not first.success
     assert not second.success
     assert {name for name, _ in red(ground)} == set(ASSETS)
-    seen = {}
-    assert {status for _, status in red_checks(ground, seen)} == {"FAILED", "EXECUTION_FAILED"}
+    assert {status for _, status in red_checks(ground)} == {"FAILED", "EXECUTION_FAILED"}
     later = ground.job("mark_and_sweep", good)
     assert later.success, failure(later)
     assert red(ground) == set()
-    assert red_checks(ground, seen) == red_checks(ground) == set()
+    assert red_checks(ground) == set()
     of_good = partition_key(ground.repository_id, good)
     assert set(newest_of_checks(ground).values()) == {(of_good, "SUCCEEDED")}
-    for name in ASSETS:
-        newest = ground.instance.get_latest_materialization_event(dg.AssetKey(name))
-        assert newest.asset_materialization.partition == of_good
-        assert newest.run_id == later.run_id
-
-    record = ground.instance.fetch_materializations(
-        dg.AssetRecordsFilter(
-            dg.AssetKey("namespace_slices"),
-            asset_partitions=[partition_key(ground.repository_id, broken)],
-        ),
-        limit=1,
-    ).records[0]
-    told = record.asset_materialization
-    assert told.description == (
-        "ended: RepositoryStateError: the namespace is shared. Look at it. Nothing was deleted; "
-        f"superseded by run {good}"
-    )
-    assert told.metadata[SUPERSEDED].value == str(good)
-    for failed in (first, second):
-        run = ground.instance.get_run_by_id(failed.run_id)
-        assert run.tags[SUPERSEDED] == str(good)
-    # What it stored is stored.
+    assert ground.instance.get_dynamic_partitions("repository_run") == [of_good]
+    # What it stored is stored, and Dagster's runs stay.
     assert ground.has_verdict(refused)
+    for failed in (first, second):
+        assert ground.instance.get_run_by_id(failed.run_id).is_failure
 
 
-def test_a_run_that_fails_as_well_heals_nothing(ground, monkeypatch):
+def test_a_run_that_fails_as_well_ends_nothing(ground, monkeypatch):
     refusing(monkeypatch)
     assert not ground.job("mark", at(2)).success
     before = red(ground)
@@ -132,7 +106,7 @@ def test_a_run_that_fails_as_well_heals_nothing(ground, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_earlier_run_and_the_run_of_another_repository_heal_nothing(ground, monkeypatch):
+def test_an_earlier_run_and_the_run_of_another_repository_end_nothing(ground, monkeypatch):
     failed = at(2)
     with monkeypatch.context() as patched:
         refusing(patched)
@@ -165,7 +139,7 @@ def test_a_sweep_that_did_not_end_stays_red_until_it_does(ground, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_repeated_heals_nothing(ground, monkeypatch):
+def test_what_is_repeated_ends_nothing(ground, monkeypatch):
     good = at(1)
     assert ground.job("mark", good).success
     with monkeypatch.context() as patched:
@@ -174,3 +148,15 @@ def test_what_is_repeated_heals_nothing(ground, monkeypatch):
     before = red(ground)
     assert ground.job("mark", good).success
     assert red(ground) == before != set()
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_and_then_did_its_work_stays_a_partition(ground, monkeypatch):
+    tried_twice, good = at(2), at(1)
+    with monkeypatch.context() as patched:
+        refusing(patched)
+        assert not ground.job("mark", tried_twice).success
+    assert ground.job("mark", tried_twice).success
+    assert ground.job("mark", good).success
+    both = {partition_key(ground.repository_id, key) for key in (tried_twice, good)}
+    assert set(ground.instance.get_dynamic_partitions("repository_run")) == both
