@@ -78,7 +78,7 @@ class RunOptions:
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks
             together; left out, as fast as the store takes it.
         quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore`
-            brings them back. Left out: yes on local files, which is a rename there; elsewhere no,
+            brings them back. Left out: yes on local files, where it copies nothing; elsewhere no,
             but a first sweep whose deletions could not come back is refused until this is set.
         quarantine_days: How long they stay there, counted from the end of the sweep; then they are
             deleted for good.

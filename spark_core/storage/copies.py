@@ -8,12 +8,14 @@ both, else byte by byte.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from datetime import datetime
+from typing import Protocol, TypeVar
 
 from spark_core.errors import NotFoundError, ObjectExistsError, TransientError
 from spark_core.storage.objects import Description
+from spark_core.storage.outcomes import Outcomes, Pace, unpaced
 
 T = TypeVar("T")
 
@@ -26,6 +28,21 @@ class Ask(Protocol):
 
     def __call__(self, action: str, key: str, question: Callable[[], T]) -> T:
         """Send it."""
+
+
+@dataclass(frozen=True)
+class SecondName:
+    """Where an object lies as well, whose first name is to go.
+
+    Attributes:
+        key: The second name.
+        is_link: Whether both are names of one file; else the second one is that of a proved copy.
+        seen: Size and time of the object when it was looked at; None: nobody did.
+    """
+
+    key: str
+    is_link: bool = False
+    seen: tuple[int, datetime] | None = None
 
 
 class CopyingStore(ABC):
@@ -45,7 +62,7 @@ class CopyingStore(ABC):
         """See `ObjectStore.read_range`."""
 
     @abstractmethod
-    def delete(self, keys: Sequence[str]) -> Any:
+    def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """See `ObjectStore.delete`."""
 
     @abstractmethod
@@ -81,6 +98,35 @@ class CopyingStore(ABC):
                 source; an unequal copy is deleted.
         """
         return copied(self, source, target)
+
+    def link_to(self, key: str, target: str, *, young: bool = False) -> bool:  # noqa: ARG002 - for files
+        """Give an object a second name, which takes no room; False where it must be copied.
+
+        It goes on from a try that was killed: a target that is a name of the object stands.
+
+        Args:
+            key: Key of an object.
+            target: A free key.
+            young: Whether the object is as young as one written now, under both names.
+
+        Raises:
+            ObjectExistsError: If there is another object at the target; it is left as it is.
+        """
+        return False
+
+    def delete_first_names(
+        self, second: Mapping[str, SecondName], *, pace: Pace = unpaced
+    ) -> Outcomes:
+        """Delete objects that have a second name, by their first ones; see `ObjectStore.delete`.
+
+        Files go only as they were seen: just before each, the first name is still that of the file
+        under the second one, with its size and time. Else it is `changed`, and stays.
+
+        Args:
+            second: The second name, by the first.
+            pace: As for `ObjectStore.delete`.
+        """
+        return self.delete(list(second), pace=pace)
 
 
 @dataclass(frozen=True)

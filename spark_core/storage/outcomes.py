@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Outcome = Literal["deleted", "already_gone", "refused", "failed"]
+Outcome = Literal["deleted", "already_gone", "changed", "refused", "failed"]
 
 # Those of what is not in its place any more.
 GONE: tuple[Outcome, ...] = ("deleted", "already_gone")
@@ -19,9 +19,10 @@ class DeleteOutcome:
     Attributes:
         key: As it was given.
         outcome: What the store answered. `deleted`; `already_gone` if the store tells that apart;
-            `refused` if the deletion is not allowed (a permission, a lock, expired credentials), or
-            if lakegc did not ask because the key cannot be named safely; `failed` if the store
-            could not or did not confirm, also when asked again.
+            `changed` if the object is not the one that was looked at, and stays; `refused` if the
+            deletion is not allowed (a permission, a lock, expired credentials), or if lakegc did
+            not ask because the key cannot be named safely; `failed` if the store could not or did
+            not confirm, also when asked again.
         error: The reason, for `refused` and `failed`.
     """
 

@@ -8,7 +8,7 @@ When a process was killed, another one goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,6 +41,7 @@ from spark_core.sweep.deletion_report import measure, write_report
 from spark_core.sweep.deletion_report import require_complete as require_complete
 from spark_core.sweep.first_sweep import require_answered
 from spark_core.sweep.leftovers import recheck_leftovers
+from spark_core.sweep.objects_now import Row
 from spark_core.sweep.plan import left_open as left_open
 from spark_core.sweep.plan import require_same_mark, require_unfinished, require_whole_plan
 from spark_core.sweep.plan import require_unchanged_repository as require_unchanged_repository
@@ -188,9 +189,9 @@ def _dispose(run: Run) -> Dispose:
 
 
 def _to_quarantine(
-    run_key: str, store: ObjectStore, addresses: Sequence[str], pace: Pace
+    run_key: str, store: ObjectStore, rows: Mapping[str, Row], pace: Pace
 ) -> Outcomes:
-    return quarantine.move(store, run_key, addresses, pace=pace)
+    return quarantine.move(store, run_key, list(rows), seen=rows, pace=pace)
 
 
 def _figures(

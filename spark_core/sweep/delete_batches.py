@@ -111,13 +111,11 @@ class _DeletionTask:
         columns = [
             rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")
         ]
-        planned = dict(
-            zip(
-                columns[0],
-                zip(zip(*columns, strict=True), (one.at for one in seen), strict=True),
-                strict=True,
-            )
-        )
+        # An object goes as it was looked at, which is at most as young as the mark listed it.
+        planned = {
+            address: ((address, size, one.modified or listed), one.at)
+            for address, size, listed, one in zip(*columns, seen, strict=True)
+        }
         known = {
             address: found
             for address, reason, state in zip(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore
 from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline
+from spark_core.sweep.objects_now import Row
 from spark_core.sweep.pacing import Rate
 
 # Rows that are looked at together.
@@ -23,15 +24,16 @@ REQUESTS_AT_ONCE = 4
 # Undeleted objects that a task names to the driver.
 NAMED = 20
 
-# Deletes objects as `ObjectStore.delete` does: one outcome per key, in the order given.
-# `already_gone`: it found an object gone, and had not asked for its deletion.
-Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
+# Deletes objects as `ObjectStore.delete` does: one outcome per address, in the order given. With
+# each address comes the object as it was looked at. `already_gone` and `changed`: it found the
+# object gone, or another one there, and had not asked for a deletion.
+Dispose: TypeAlias = Callable[[ObjectStore, Mapping[str, Row], Pace], Outcomes]
 
 # What became of an object: its outcome, and the cause of one that is not wanted.
 Answer: TypeAlias = tuple[str, str | None]
 
 
-def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes:
+def delete(store: ObjectStore, rows: Mapping[str, Row], pace: Pace) -> Outcomes:
     """Delete objects for good.
 
     Each was there a moment ago, and lakegc asks for its deletion: a repeated request finds the
@@ -39,7 +41,7 @@ def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes
     """
     return [
         replace(one, outcome="deleted") if one.outcome == "already_gone" else one
-        for one in store.delete(addresses, pace=pace)
+        for one in store.delete(list(rows), pace=pace)
     ]
 
 

@@ -14,7 +14,7 @@ from spark_core.sweep.deletion_orders import Answer, DeletionOrders
 from spark_core.sweep.objects_now import SEEN_SECONDS, Examiner, Row
 from spark_core.sweep.pacing import Pacer, StorePace, shared
 
-# An object as the mark listed it, and when it was last seen so.
+# An object as the sweep looked at it, and when.
 Planned: TypeAlias = tuple[Row, float]
 
 
@@ -83,7 +83,7 @@ class DeletionRequests:
             return known
         pace = _DeletionPace(self._timer, self._pacer, self.pace, self.busy, len(keys), sent_at)
         try:
-            known |= self._request(keys, pace)
+            known |= self._request({key: request[key][0] for key in keys}, pace)
         except DeadlinePassedError:
             if pace.sent:
                 # Nobody knows what a request under way has done. Its intent stays open, and the
@@ -105,22 +105,22 @@ class DeletionRequests:
         )
         return [key for key in request if key not in seen or seen[key].state == "there"]
 
-    def _request(self, keys: list[str], pace: Pace) -> dict[str, Answer]:
+    def _request(self, rows: Mapping[str, Row], pace: Pace) -> dict[str, Answer]:
         try:
-            outcomes = self._orders.dispose(self._store, keys, pace)
+            outcomes = self._orders.dispose(self._store, rows, pace)
         except LakegcError as error:
-            return dict.fromkeys(keys, ("failed", str(error)))
+            return dict.fromkeys(rows, ("failed", str(error)))
         answered = [outcome.key for outcome in outcomes]
-        if answered != keys:
+        if answered != list(rows):
             raise UnsafePlanError(
-                f"the store answered for {len(answered)} of {len(keys)} objects of a batch; what "
+                f"the store answered for {len(answered)} of {len(rows)} objects of a batch; what "
                 "it did is unknown. Run the sweep again: it looks at each object."
             )
-        # What somebody else deleted before it had a copy in quarantine was not asked for. The next
-        # round finds it gone.
+        # What somebody else deleted before it had a copy in quarantine was not asked for, nor what
+        # was written again. The next round looks anew.
         return {
             outcome.key: (
-                "unsent" if outcome.outcome == "already_gone" else outcome.outcome,
+                "unsent" if outcome.outcome in {"already_gone", "changed"} else outcome.outcome,
                 outcome.error,
             )
             for outcome in outcomes

@@ -1,7 +1,7 @@
 """The first sweep of a repository, where nothing that is deleted can come back.
 
 A person who deletes for the first time should know whether the deletion can be undone. On a disk it
-always can, as long as the settings do not say otherwise: a quarantine is a rename there. On another
+always can, as long as the settings do not say otherwise: a quarantine is a move there. On another
 store a copy costs requests and space, so nobody decides that for the operator: without a word in
 the settings, and without versions or soft delete, the first sweep is refused and says what to
 choose.

@@ -52,11 +52,13 @@ class SeenState:
             name. `unseen`: the store did not say.
         why: Cause in words, for the last two.
         at: When the store was asked, by the examiner's clock.
+        modified: Of one that is there, when it was written.
     """
 
     state: State
     why: str | None = None
     at: float = field(default=0.0, compare=False)
+    modified: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -285,4 +287,4 @@ def _compared(row: Row, size_bytes: int, modified: datetime, at: float) -> SeenS
             f"{planned_modified.isoformat()}",
             at,
         )
-    return SeenState("there", at=at)
+    return SeenState("there", at=at, modified=modified)

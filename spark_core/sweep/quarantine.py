@@ -1,14 +1,17 @@
 """Quarantine: a sweep moves objects to lakegc's own folder, and `purge` deletes them days later.
 
-An object is copied inside its store. The copy is proved equal before the original is deleted
-(`ObjectStore.copy`), so at least one whole object exists at each moment. Nothing else is written
-down: the copy's key gives run and address, and the store is asked again whenever it matters.
+On files an object gets a second name there, and then loses its first one (`ObjectStore.link_to`).
+Where there are no links it is copied inside its store, and the copy is proved equal before the
+original is deleted (`ObjectStore.copy`). So at least one whole object exists at each moment.
+Nothing else is written down: the key in quarantine gives run and address, and the store is asked
+again whenever it matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -28,8 +31,9 @@ from spark_core.records.figures import DeletionFigures, QuarantineFigures
 from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 from spark_core.storage import DeleteOutcome, ObjectStore
-from spark_core.storage.copies import require_unchanged, same_content
+from spark_core.storage.copies import SecondName, require_unchanged, same_content
 from spark_core.storage.outcomes import Outcomes, Pace, unpaced
+from spark_core.sweep.objects_now import Row
 
 # Copies that one task keeps under way. Each is some five small requests.
 _COPIES_AT_ONCE = 8
@@ -71,46 +75,62 @@ def move(
     run_key: RunKey | str,
     addresses: Sequence[str],
     *,
+    seen: Mapping[str, Row] | None = None,
     pace: Pace = unpaced,
 ) -> Outcomes:
     """Move objects into the quarantine of a run; replaces `ObjectStore.delete` in such a sweep.
 
     The call never raises for an answer of the store. Repeated after a kill, it goes on from what it
     finds. An equal copy stands. An original that is gone while its copy is there counts as moved.
+    "Copy" means a second name as well, where the store gives one.
 
     Args:
         store: Rooted at the namespace.
         run_key: Key of the run that is swept.
         addresses: Any number.
+        seen: Objects as the sweep looked at them, by address.
         pace: Called before each request that deletes originals. If it raises, those originals stay.
 
     Returns:
         One outcome per address, in the order given. `deleted`: the copy is in quarantine and the
-        original is gone. `already_gone`: there was no original and no copy. `refused` and `failed`:
-        the original stays, except that a deletion which the store did not confirm may have
-        happened.
+        original is gone. `already_gone`: there was no original and no copy. `changed`: it is not
+        the object that was looked at, so it stays and has no copy. `refused` and `failed`: the
+        original stays, except that a deletion which the store did not confirm may have happened.
     """
     results: dict[str, DeleteOutcome] = {}
     asked = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
         for begin in range(0, len(asked), _MOVED_AT_ONCE):
             some = asked[begin : begin + _MOVED_AT_ONCE]
-            outcomes = dict(
-                zip(some, pool.map(partial(_bring_about_copy, store, run_key), some), strict=True)
-            )
-            proved = [address for address, outcome in outcomes.items() if outcome is None]
-            results.update(
-                (address, outcome) for address, outcome in outcomes.items() if outcome is not None
-            )
+            proved = dict[str, SecondName]()
+            for address, made in zip(
+                some, pool.map(partial(_bring_about_copy, store, run_key), some), strict=True
+            ):
+                if isinstance(made, DeleteOutcome):
+                    results[address] = made
+                else:
+                    row = None if seen is None else seen[address]
+                    proved[address] = replace(made, seen=row and row[1:])
             if proved:
-                results.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
+                results |= _without_originals(store, proved, pace)
     return [results[address] for address in addresses]
+
+
+def _without_originals(
+    store: ObjectStore, proved: Mapping[str, SecondName], pace: Pace
+) -> dict[str, DeleteOutcome]:
+    """Delete the originals of copies, and take back the copies of those that changed meanwhile."""
+    gone = {one.key: _moved(one) for one in store.delete_first_names(proved, pace=pace)}
+    stay = [proved[key].key for key, one in gone.items() if one.outcome == "changed"]
+    if stay:
+        store.delete(stay)
+    return gone
 
 
 def _bring_about_copy(
     store: ObjectStore, run_key: RunKey | str, address: str
-) -> DeleteOutcome | None:
-    """Make a proved copy of an object; None if the original may go, else its outcome."""
+) -> DeleteOutcome | SecondName:
+    """Bring about a second name of an object; its outcome if the original may not go."""
     if not is_collectable(address, flat=True):
         return DeleteOutcome(address, "refused", "the key is none that a sweep may touch")
     try:
@@ -121,8 +141,10 @@ def _bring_about_copy(
         return DeleteOutcome(address, "failed", error.found)
 
 
-def _copied_or_known(store: ObjectStore, address: str, target: str) -> DeleteOutcome | None:
+def _copied_or_known(store: ObjectStore, address: str, target: str) -> DeleteOutcome | SecondName:
     try:
+        if store.link_to(address, target):
+            return SecondName(target, is_link=True)
         store.copy(address, target)
     except NotFoundError:
         if store.exists(address):
@@ -130,10 +152,10 @@ def _copied_or_known(store: ObjectStore, address: str, target: str) -> DeleteOut
         return DeleteOutcome(address, "deleted" if store.exists(target) else "already_gone")
     except ObjectExistsError:
         return _compared(store, address, target)
-    return None
+    return SecondName(target)
 
 
-def _compared(store: ObjectStore, address: str, target: str) -> DeleteOutcome | None:
+def _compared(store: ObjectStore, address: str, target: str) -> DeleteOutcome | SecondName:
     """Go on after a try that was killed between the copy and the deletion."""
     try:
         original = store.describe(address)
@@ -146,7 +168,7 @@ def _compared(store: ObjectStore, address: str, target: str) -> DeleteOutcome | 
             f"another object lies in quarantine under its name ({target}), so it stays where it is",
         )
     require_unchanged(store, original)
-    return None
+    return SecondName(target)
 
 
 def _moved(gone: DeleteOutcome) -> DeleteOutcome:

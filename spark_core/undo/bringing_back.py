@@ -103,7 +103,9 @@ def _find(store: ObjectStore, run: str, lost: Lost) -> BringBack:
         )
 
     def out_of_quarantine() -> None:
-        # The copy stays until it is purged, because a restore deletes nothing.
-        store.copy(aside, lost.key)
+        # It keeps its name in quarantine until it is purged, because a restore deletes nothing:
+        # somebody may refer to it there.
+        if not store.link_to(aside, lost.key, young=True):
+            store.copy(aside, lost.key)
 
     return out_of_quarantine

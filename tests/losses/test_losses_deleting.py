@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,12 +20,17 @@ from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.records.journal import Journal
 from spark_core.run import Run
-from spark_core.storage import StoreOptions
+from spark_core.storage import ObjectStore, StoreOptions
 from spark_core.storage.deletion import KeyAnswer, delete_in_batches
+from spark_core.storage.outcomes import Outcomes, Pace
+from spark_core.sweep import _dispose as dispose_of
+from spark_core.sweep import quarantine
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import run_task
-from spark_core.sweep.deletion_orders import DeletionOrders
+from spark_core.sweep.deletion_orders import DeletionOrders, Dispose
+from spark_core.sweep.objects_now import Row
 from spark_core.upkeep import house_keeping, house_keeping_result
+from tests.support.deleting_task import A, B, Case
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
@@ -150,3 +159,42 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
     run.environment.clock.instant = NOW
     assert why_not(replace(run, options=replace(run.options, may_sweep=False))) is None
     assert kept == [str(run.key)]
+
+
+def _quarantining(folder: Path) -> tuple[Case, Dispose]:
+    case = Case(folder)
+    run = written_run(folder, spark=None).run
+    return case, dispose_of(replace(run, options=replace(run.options, quarantine=True)))
+
+
+def test_67_a_quarantine_on_a_full_disk_copied_and_filled_it_and_freed_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_given: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    case, dispose = _quarantining(tmp_path)
+    case.plant(A, B)
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    assert case.run(A, B, dispose=dispose).objects == {"deleted": 2}
+    assert case.there() == set()
+    assert {case.store.read(quarantine.key_of(case.journal.run, key)) for key in (A, B)} == {
+        b"1234"
+    }
+
+
+def test_67_what_was_written_again_behind_the_look_went_with_the_second_name_of_what_had_been(
+    tmp_path: Path,
+) -> None:
+    case, dispose = _quarantining(tmp_path)
+    case.plant(A, B)
+
+    def behind(store: ObjectStore, rows: Mapping[str, Row], pace: Pace) -> Outcomes:
+        case.plant(A, data=b"5678", written=OLD + timedelta(seconds=1))
+        return dispose(store, rows, pace)
+
+    assert case.run(A, B, dispose=behind).objects == {"deleted": 1, "unsent": 1}
+    assert case.store.read(A) == b"5678"
+    assert not case.store.exists(quarantine.key_of(case.journal.run, A))
+    case.run(A, dispose=dispose, sweep="ac")
+    assert case.outcomes()[A][0] == "kept"

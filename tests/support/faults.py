@@ -11,7 +11,7 @@ import fcntl
 import io
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,7 @@ STORE_KINDS = {
     "put_if_absent": (*_WRITE, TWICE),
     "open_sink": _WRITE,
     "transfer": (*_WRITE, TWICE),
+    "link_to": (*_WRITE, TWICE),
     "delete": _WRITE,
 }
 # With a call to the server; a list may also come empty where it is not.
@@ -270,13 +271,29 @@ class Faulty:
         with self._counted("transfer", target):
             super().transfer(source, target)
 
+    def link_to(self, key: str, target: str, *, young: bool = False) -> bool:
+        with self._counted("link_to", target):
+            return super().link_to(key, target, young=young)
+
     def delete(
         self, keys: Sequence[str], *, pace: Callable[[], None] = unpaced
+    ) -> list[DeleteOutcome]:
+        return self._deleted(keys, lambda: super(Faulty, self).delete(keys, pace=pace))
+
+    def delete_first_names(
+        self, second: Mapping[str, Any], *, pace: Callable[[], None] = unpaced
+    ) -> list[DeleteOutcome]:
+        return self._deleted(
+            second, lambda: super(Faulty, self).delete_first_names(second, pace=pace)
+        )
+
+    def _deleted(
+        self, keys: Collection[str], delete: Callable[[], list[DeleteOutcome]]
     ) -> list[DeleteOutcome]:
         with self._counted("delete", ", ".join(keys)) as kind:
             if kind == ERROR:
                 return [DeleteOutcome(key, "refused", "AccessDenied") for key in keys]
-            outcomes = super().delete(keys, pace=pace)
+            outcomes = delete()
             if kind == TIMEOUT:
                 return [DeleteOutcome(key, "failed", "no answer") for key in keys]
             return outcomes

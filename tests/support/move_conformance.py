@@ -48,7 +48,7 @@ class MoveConformance:
             raise KilledError
 
         with monkeypatch.context() as patched:
-            patched.setattr(store, "delete", killed)
+            patched.setattr(store, "delete_first_names", killed)
             with pytest.raises(KilledError):
                 quarantine.move(store, RUN, keys)
         assert outside.keys() == {*keys, *(quarantine.key_of(RUN, key) for key in keys)}

@@ -9,10 +9,11 @@ changes the tree.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO
@@ -24,12 +25,12 @@ from spark_core.errors import (
     AddressError,
     LakegcError,
     PermissionDeniedError,
-    SettingsError,
     TransientError,
 )
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Names, ObjectStore
+from spark_core.storage.copies import SecondName
 from spark_core.storage.deletion import KeyAnswer, delete_in_batches, one_by_one, unsafe_name
 from spark_core.storage.listing_rows import as_prefix
 from spark_core.storage.local.directories import Directories, file_status
@@ -43,6 +44,12 @@ from spark_core.storage.ranged_reads import exact_range
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COPIED_BYTES = 1 << 20
+# A file system that has no links or no more of them, another one, and a file of somebody else, of
+# which the system makes no link, or whose time it does not set.
+_NO_LINK = (
+    *(errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK),
+    errno.EACCES,
+)
 
 
 class LocalStore(ObjectStore):
@@ -83,9 +90,9 @@ class LocalStore(ObjectStore):
             yield from list_files(self._directories, prefix, folders)
 
     @contextmanager
-    def _parent(self, key: str) -> Iterator[tuple[int, str]]:
+    def _parent(self, key: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
         before, _, name = self.checked_key(key).rpartition("/")
-        directory = self._directories.enter(before)
+        directory = self._directories.enter(before, create=create)
         try:
             yield directory, name
         finally:
@@ -93,9 +100,12 @@ class LocalStore(ObjectStore):
 
     def head(self, key: str) -> ObjectInfo:
         """Describe a file; a directory is no object."""
+        return _described(key, self._status(key))
+
+    def _status(self, key: str) -> os.stat_result:
         self.requests["head"] += 1
         with telling("read", key, self.root), self._parent(key) as (directory, name):
-            return _described(key, file_status(name, directory))
+            return file_status(name, directory)
 
     def written_at(self, key: str) -> datetime:
         """Tell when a file was last written, and remember a small one."""
@@ -107,18 +117,42 @@ class LocalStore(ObjectStore):
 
     def describe(self, key: str) -> Description:
         """Describe a file as the system knows it."""
-        self.requests["head"] += 1
-        with telling("read", key, self.root), self._parent(key) as (directory, name):
-            found = file_status(name, directory)
+        found = self._status(key)
         version = f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"
         return Description(key, found.st_size, version)
 
     def transfer(self, source: Description, target: str) -> None:
         """Write a second file; a link would change when the original is written in place."""
-        with self.open_source(source.key) as original, self._published(target, _link) as sink:
+        size = source.size_bytes
+        with self.open_source(source.key) as original, self._published(target, _link, size) as sink:
             self.requests["copy"] += 1
             with telling("copy", source.key, self.root):
                 shutil.copyfileobj(original, sink, _COPIED_BYTES)
+
+    def link_to(self, key: str, target: str, *, young: bool = False) -> bool:
+        """Link to a file, durably; its time is set before anybody sees it under the target."""
+        self.requests["copy"] += 1
+        with (
+            telling("link", key, self.root),
+            self._parent(key) as (directory, name),
+            self._parent(target, create=True) as (folder, other),
+        ):
+            source = file_status(name, directory)
+            try:
+                if young:
+                    os.utime(name, dir_fd=directory, follow_symlinks=False)
+                os.link(name, other, src_dir_fd=directory, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                there = os.stat(other, dir_fd=folder, follow_symlinks=False)
+                if not os.path.samestat(source, there):
+                    raise
+            except OSError as error:
+                if error.errno not in _NO_LINK:
+                    raise
+                return False
+            # The original goes next, and a crash of the machine must not take both names.
+            os.fsync(folder)
+        return True
 
     @contextmanager
     def open_source(self, key: str) -> Iterator[BinaryIO]:
@@ -165,13 +199,16 @@ class LocalStore(ObjectStore):
             yield sink
 
     @contextmanager
-    def _published(self, key: str, publish: Callable[[str, str, int], None]) -> Iterator[BinaryIO]:
+    def _published(
+        self, key: str, publish: Callable[[str, str, int], None], size: int = 0
+    ) -> Iterator[BinaryIO]:
         self.requests["put"] += 1
         before, _, name = self.checked_key(key).rpartition("/")
         part = f".lakegc-{secrets.token_hex(8)}.part"
         with telling("write", key, self.root):
             directory = self._directories.enter(before, create=True)
         try:
+            self._require_room(key, size, os.fstatvfs(directory))
             with telling("write", key, self.root):
                 opened = os.open(
                     part,
@@ -179,7 +216,8 @@ class LocalStore(ObjectStore):
                     0o666,
                     dir_fd=directory,
                 )
-            with os.fdopen(opened, "wb") as sink:
+            # Where a disk is full may turn out as late as here.
+            with telling("write", key, self.root), os.fdopen(opened, "wb") as sink:
                 yield sink
                 sink.flush()
                 # A journal is only worth something if it survives a crash of the machine.
@@ -191,6 +229,17 @@ class LocalStore(ObjectStore):
             with suppress(FileNotFoundError):  # the file was moved
                 os.unlink(part, dir_fd=directory)
             os.close(directory)
+
+    def _require_room(self, key: str, size: int, disk: os.statvfs_result) -> None:
+        """Refuse to begin what would fill the disk, on which the server writes as well."""
+        free = disk.f_bavail * disk.f_frsize
+        # Some file systems tell nothing.
+        if disk.f_blocks and free < size:
+            raise TransientError(
+                f"write {key!r} of {self.root}: its disk has {free} bytes free, which {size} do "
+                "not fit into",
+                "Make room there and run again.",
+            )
 
     def after_deletion(self) -> AfterDeletion:
         """Say that a file system keeps nothing; lakegc knows nothing of snapshots under it."""
@@ -230,9 +279,24 @@ class LocalStore(ObjectStore):
 
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Unlink files one by one; never a directory, never through a link."""
+        return self._delete(keys, self._delete_one, pace)
+
+    def delete_first_names(
+        self, second: Mapping[str, SecondName], *, pace: Pace = unpaced
+    ) -> Outcomes:
+        """Unlink files that lie elsewhere as well, each as it was seen."""
+        return self._delete(list(second), lambda key: self._delete_one(key, second[key]), pace)
+
+    def _delete(
+        self, keys: Sequence[str], delete_one: Callable[[str], KeyAnswer], pace: Pace
+    ) -> Outcomes:
+        def send(some: Sequence[str]) -> dict[str, KeyAnswer]:
+            self.requests["delete"] += len(some)
+            return one_by_one(some, delete_one, pace)
+
         return delete_in_batches(
             keys,
-            lambda some: self._send_deletion(some, pace),
+            send,
             self.options,
             size=self.delete_batch_size,
             pace=pace,
@@ -247,16 +311,15 @@ class LocalStore(ObjectStore):
             return unsafe_name(key)
         return None
 
-    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> dict[str, KeyAnswer]:
-        self.requests["delete"] += len(keys)
-        return one_by_one(keys, self._delete_one, pace)
-
-    def _delete_one(self, key: str) -> KeyAnswer:
+    def _delete_one(self, key: str, second: SecondName | None = None) -> KeyAnswer:
         try:
+            other = None if second is None else self._status(second.key)
             with self._parent(key) as (directory, name):
-                file_status(name, directory)
+                status = file_status(name, directory)
+                if second is not None and not _is_as_seen(status, second, other):
+                    return KeyAnswer("changed")
                 os.unlink(name, dir_fd=directory)
-        except (OSError, AddressError, SettingsError, TransientError) as error:
+        except (OSError, LakegcError) as error:
             return deletion_answer(error)
         return KeyAnswer("deleted")
 
@@ -265,6 +328,17 @@ def _described(key: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(
         key, status.st_size, _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)
     )
+
+
+def _is_as_seen(status: os.stat_result, second: SecondName, other: os.stat_result | None) -> bool:
+    """Say whether a file is the one under its second name, with the size and time that it had.
+
+    A link changes the time of the inode (`st_ctime`), so that says nothing.
+    """
+    if second.is_link and not (other and os.path.samestat(status, other)):
+        return False
+    found = _described(second.key, status)
+    return second.seen in (None, (found.size_bytes, found.last_modified))
 
 
 def _move(part: str, name: str, directory: int) -> None:

@@ -1,6 +1,7 @@
 """The requests of a task that deletes: side by side, at a pace, and none after its deadline."""
 
 from collections import Counter
+from datetime import timedelta
 from functools import partial
 from threading import Barrier, current_thread
 
@@ -11,6 +12,7 @@ from spark_core.storage.outcomes import DeleteOutcome
 from spark_core.sweep import deletion_requests, objects_now, quarantine
 from spark_core.sweep.pacing import Pacer, Rate
 from tests.support.deleting_task import A, B, C, Case, D, E, Store
+from tests.support.written_run import OLD
 
 
 @pytest.fixture
@@ -155,14 +157,42 @@ def test_what_somebody_else_deletes_before_it_is_copied_to_quarantine_was_not_de
 ):
     case.plant(A, B)
 
-    def dispose(store, keys, pace):
+    def dispose(store, rows, pace):
         store.delete([A], pace=pace)
-        return quarantine.move(store, "2026-11-20T02-00-00Z", keys, pace=pace)
+        return quarantine.move(store, "2026-11-20T02-00-00Z", list(rows), seen=rows, pace=pace)
 
     case.run(A, B, dispose=dispose)
     assert case.outcomes() == {A: ("unsent", None), B: ("deleted", None)}
     case.run(A, dispose=dispose, sweep="ac")
     assert case.outcomes()[A] == ("already_gone", None)
+
+
+@pytest.mark.parametrize(
+    ("data", "written", "why"),
+    [
+        (b"12345", OLD, "it has 5 bytes, the mark saw 4"),
+        (b"5678", OLD + timedelta(seconds=1), "it was written at 2026-11-10T02:00:01"),
+        (b"5678", OLD - timedelta(seconds=1), None),
+    ],
+    ids=["longer", "younger", "older"],
+)
+def test_what_is_written_again_between_the_look_and_the_move_stays_and_is_looked_at_anew(
+    case, data, written, why
+):
+    case.plant(A, B)
+
+    def dispose(store, rows, pace):
+        case.plant(A, data=data, written=written)
+        return quarantine.move(store, "2026-11-20T02-00-00Z", list(rows), seen=rows, pace=pace)
+
+    case.run(A, B, dispose=dispose)
+    assert case.outcomes() == {A: ("unsent", None), B: ("deleted", None)}
+    assert case.store.read(A) == data
+    assert not case.store.exists(quarantine.key_of("2026-11-20T02-00-00Z", A))
+    # A time that is earlier than the listed one says nothing, so this object is seen as it is now.
+    case.run(A, dispose=dispose, sweep="ac")
+    outcome, words = case.outcomes()[A]
+    assert (outcome, words and why in words) == (("kept", True) if why else ("deleted", None))
 
 
 def test_a_store_that_answers_for_other_objects_ends_the_sweep_and_leaves_its_intent(case):
@@ -208,9 +238,9 @@ class TestADeadline:
         case.plant(*many)
         asked = []
 
-        def dispose(store, keys, pace):
-            asked.append(keys)
-            return store.delete(keys, pace=pace)
+        def dispose(store, rows, pace):
+            asked.append(rows)
+            return store.delete(list(rows), pace=pace)
 
         case.clock.seconds = 590.0
         tally = case.run(*many, batch_rows=40, deletes_per_second=1.0, dispose=dispose)
@@ -226,10 +256,10 @@ class TestADeadline:
         case.store.delete_batch_size = 20
         disposed, head = [], case.store.head
 
-        def dispose(store, keys, pace):
-            disposed.append(keys)
+        def dispose(store, rows, pace):
+            disposed.append(list(rows))
             case.clock.seconds += 61.0
-            return store.delete(keys, pace=pace)
+            return store.delete(list(rows), pace=pace)
 
         def slow(key):
             case.clock.seconds = 601.0
@@ -296,12 +326,12 @@ class TestADeadline:
 def test_a_busy_store_slows_the_task_down_and_the_tally_says_so(case):
     case.plant(A, B, C)
 
-    def dispose(store, keys, pace):
+    def dispose(store, rows, pace):
         pace()
-        if keys == [A, B, C]:
+        if list(rows) == [A, B, C]:
             pace.busy(2)
             pace()
-        return store.delete(keys)
+        return store.delete(list(rows))
 
     tally = case.run(A, B, C, rate=Rate(1_000.0), sweep="busy", dispose=dispose)
     assert (tally.objects, tally.busy, tally.paces) == ({"deleted": 3}, 1, [500.0])

@@ -86,15 +86,15 @@ def test_everything_that_a_sweep_moved_comes_back_and_is_recorded(swept, run):
 @pytest.mark.parametrize("ended", [KeyboardInterrupt(), OSError("the disk is gone")], ids=repr)
 def test_a_restore_that_is_interrupted_writes_down_what_is_back(swept, run, monkeypatch, ended):
     run = replace(run, options=replace(run.options, read_threads=1))
-    copy, tried = run.store.copy, []
+    link_to, tried = run.store.link_to, []
 
-    def ending(*arguments):
-        tried.append(arguments)
+    def ending(*names, **young):
+        tried.append(names)
         if len(tried) == 2:
             raise ended
-        copy(*arguments)
+        return link_to(*names, **young)
 
-    monkeypatch.setattr(run.store, "copy", ending)
+    monkeypatch.setattr(run.store, "link_to", ending)
     with pytest.raises(type(ended)) as raised:
         restore(run)
     assert [address for address in "abc" if run.store.exists(f"data/s/{address}")] == ["a", "c"]

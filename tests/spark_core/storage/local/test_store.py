@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tracemalloc
 import unicodedata
@@ -26,6 +27,7 @@ from spark_core.storage.local import listing
 from spark_core.storage.local import store as local
 from tests.support import golden
 from tests.support.fault_proxy import Once
+from tests.support.move_conformance import MoveConformance
 from tests.support.store_conformance import (
     STRANGE_KEYS,
     StoreConformance,
@@ -33,6 +35,7 @@ from tests.support.store_conformance import (
     put_list_and_read,
     rows_of,
 )
+from tests.support.system_calls import refuse_links
 
 NAMESPACE = Namespace.parse("local://obs/repo", server_path="/srv/bs")
 
@@ -120,10 +123,24 @@ def faults(monkeypatch):
     return LocalFaults(monkeypatch)
 
 
+@pytest.fixture
+def no_links(monkeypatch):
+    """No file gets a name in another directory, as between two file systems."""
+    refuse_links(monkeypatch, errno.EXDEV)
+
+
 class TestLocalStore(StoreConformance):
     flat_names = False
     # A file system folds the other ones.
     strange_keys = tuple(key for key in STRANGE_KEYS if not FOLDED_SEGMENT_PATTERN.search(key))
+
+    def test_an_original_whose_copy_came_out_wrong_stays_and_its_neighbours_go(self):
+        """Only where there are no links an object is copied; see below."""
+
+
+@pytest.mark.usefixtures("no_links")
+class TestLocalStoreWithoutLinks(MoveConformance):
+    """Objects are copied, as between two file systems."""
 
 
 @settings(
