@@ -141,8 +141,10 @@ class Journal:
                     f"{_word(not quarantine)} and is to go "
                     f"on with quarantine = {_word(quarantine)}: its report could not say where "
                     "its objects are",
-                    f"Set quarantine = {_word(not quarantine)} again, or mark again under a new "
-                    "run key.",
+                    "A journal keeps the mode that it began with. "
+                    f"With quarantine = {_word(quarantine)} begin a new run (`lakegc run`), which "
+                    "takes what this one left; "
+                    f"or set quarantine = {_word(not quarantine)} again and go on.",
                 ) from None
             if swept != begun:
                 raise ChainError(

@@ -158,5 +158,9 @@ def test_the_folder_of_a_journal_lies_where_nothing_is_ever_collected(journal):
 def test_a_sweep_goes_on_with_quarantine_as_it_began(journal, quarantine):
     journal.bind("repo", quarantine=quarantine)
     assert journal.bind("repo", quarantine=quarantine) is True
-    with pytest.raises(UnsafePlanError, match=f"begun with quarantine = {str(quarantine).lower()}"):
+    begun, wanted = str(quarantine).lower(), str(not quarantine).lower()
+    with pytest.raises(UnsafePlanError, match=f"begun with quarantine = {begun}") as raised:
         journal.bind("repo", quarantine=not quarantine)
+    assert f"With quarantine = {wanted} begin a new run (`lakegc run`)" in str(raised.value)
+    assert f"or set quarantine = {begun} again and go on" in str(raised.value)
+    assert journal.bind("repo", quarantine=quarantine) is True, "it keeps the mode it began with"
