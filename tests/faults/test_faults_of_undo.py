@@ -2,6 +2,7 @@
 its quarantine is over.
 """
 
+import errno
 import os
 import shutil
 import time
@@ -29,6 +30,7 @@ from tests.support.faults import STORE_KINDS, Faults, FaultyStore
 from tests.support.figures import given
 from tests.support.killing import Killed
 from tests.support.passing_mark import passing_mark
+from tests.support.system_calls import refuse_links
 from tests.support.written_run import NOW, hashes_of, written_run
 
 GO = {f"data/{name}/{number}": f"{name}{number}..".encode() for name in "st" for number in range(3)}
@@ -173,8 +175,8 @@ def tell(record_property, step):
     """Report the number of points, and require enough of them."""
     began = time.monotonic()
 
-    def told(what, points, refused):
-        assert points > 30 // step
+    def told(what, points, refused, least=30):
+        assert points > least // step
         assert refused > points // 4
         record_property(
             "figures",
@@ -184,8 +186,18 @@ def tell(record_property, step):
     return told
 
 
+@pytest.fixture(params=[True, False], ids=["links", "copies"])
+def links(request, monkeypatch):
+    """Whether the system makes links, so that nothing is copied."""
+    if not request.param:
+        refuse_links(monkeypatch, errno.EXDEV)
+    return request.param
+
+
 @_SOME_EACH_EVERY
-def test_moving_into_quarantine_at_any_fault_leaves_each_object_whole(case, tell, every, step):
+def test_moving_into_quarantine_at_any_fault_leaves_each_object_whole(
+    case, tell, every, step, links
+):
     def move(run):
         told = quarantine.move(run.store, run.key, sorted(GO))
         assert [outcome.key for outcome in told] == sorted(GO)
@@ -201,8 +213,9 @@ def test_moving_into_quarantine_at_any_fault_leaves_each_object_whole(case, tell
         assert case.in_quarantine() == GO
 
     tell(
-        "while objects go into quarantine",
+        f"while objects go into quarantine, {'by links' if links else 'as copies'}",
         *case.try_all(move, case.require_whole, moved, every=every, step=step),
+        least=6 if links else 30,
     )
 
 

@@ -31,7 +31,13 @@ from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Names, ObjectStore
 from spark_core.storage.copies import SecondName
-from spark_core.storage.deletion import KeyAnswer, delete_in_batches, one_by_one, unsafe_name
+from spark_core.storage.deletion import (
+    KeyAnswer,
+    Send,
+    delete_in_batches,
+    one_by_one,
+    unsafe_name,
+)
 from spark_core.storage.listing_rows import as_prefix
 from spark_core.storage.local.directories import Directories, file_status
 from spark_core.storage.local.errors import deletion_answer, telling
@@ -279,21 +285,17 @@ class LocalStore(ObjectStore):
 
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Unlink files one by one; never a directory, never through a link."""
-        return self._delete(keys, self._delete_one, pace)
+        return self._delete(keys, lambda some: self._send_deletion(some, pace), pace)
 
     def delete_first_names(
         self, second: Mapping[str, SecondName], *, pace: Pace = unpaced
     ) -> Outcomes:
         """Unlink files that lie elsewhere as well, each as it was seen."""
-        return self._delete(list(second), lambda key: self._delete_one(key, second[key]), pace)
+        return self._delete(
+            list(second), lambda some: self._send_deletion(some, pace, second), pace
+        )
 
-    def _delete(
-        self, keys: Sequence[str], delete_one: Callable[[str], KeyAnswer], pace: Pace
-    ) -> Outcomes:
-        def send(some: Sequence[str]) -> dict[str, KeyAnswer]:
-            self.requests["delete"] += len(some)
-            return one_by_one(some, delete_one, pace)
-
+    def _delete(self, keys: Sequence[str], send: Send, pace: Pace) -> Outcomes:
         return delete_in_batches(
             keys,
             send,
@@ -310,6 +312,14 @@ class LocalStore(ObjectStore):
         except AddressError:
             return unsafe_name(key)
         return None
+
+    def _send_deletion(
+        self, keys: Sequence[str], pace: Pace, second: Mapping[str, SecondName] | None = None
+    ) -> dict[str, KeyAnswer]:
+        self.requests["delete"] += len(keys)
+        if second is None:
+            return one_by_one(keys, self._delete_one, pace)
+        return one_by_one(keys, lambda key: self._delete_one(key, second[key]), pace)
 
     def _delete_one(self, key: str, second: SecondName | None = None) -> KeyAnswer:
         try:

@@ -169,6 +169,13 @@ def test_where_it_must_copy_the_room_is_looked_at_and_what_has_none_stays_by_nam
     assert (full_disk.in_place, full_disk.aside) == (CONTENT, {})
 
 
+def test_what_has_no_room_on_the_way_back_stays_in_quarantine_by_name(full_disk, monkeypatch):
+    full_disk.move()
+    refuse_links(monkeypatch, errno.EXDEV)
+    assert full_disk.restore() == dict.fromkeys(CONTENT, "failed")
+    assert (full_disk.in_place, full_disk.aside) == ({}, CONTENT)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("call", ["copyfileobj", "fsync"])
 def test_a_copy_that_finds_no_room_any_more_goes_and_the_other_objects_go_on(
