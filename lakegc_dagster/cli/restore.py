@@ -157,7 +157,8 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
     from lakegc_dagster.terminal import console
 
     shown = console.console()
-    done_words = "What a restore would do" if dry_run else "Restored"
+    did = "Restored" if done.objects["restored"] else "Nothing was restored"
+    done_words = "What a restore would do" if dry_run else did
     title = f"{done_words}: {run.repository.id}, run {run.key}"
     rows = [
         (words, f"{done.objects[outcome]:,}", bytes_text(done.size_bytes[outcome]))

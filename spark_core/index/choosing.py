@@ -252,10 +252,14 @@ def _restored_since(run: Run, saved: Saved) -> str:
     later = [at for at in run.restores if at >= since]
     if not later:
         return ""
-    return (
-        f"deleted objects were brought back since run {saved.run}, the last time at "
-        f"{later[-1].isoformat(timespec='seconds')}: no optimized run lists their slices"
+    at = later[-1].isoformat(timespec="seconds")
+    when = (
+        f"since run {saved.run}, the last time at {at}"
+        if later[-1] >= saved.started
+        else f"at {at}, and run {saved.run} began so soon after it that clocks do not prove that "
+        "it listed them"
     )
+    return f"deleted objects were brought back {when}: no optimized run lists their slices"
 
 
 def _too_many(run: Run, saved: Saved) -> str:

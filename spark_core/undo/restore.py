@@ -117,6 +117,7 @@ def _bring_back_all(
     work = BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
     orders = TaskOrders(run.store, work, RESTORATIONS, folder)
     objects, parts, idle = deleted.objects(run, wanted), list[Part](), 0
+    nothing_is_back = False
     try:
         while True:
             tally = recorded_work.work_on(run, objects, parts, orders, held=held)
@@ -126,6 +127,8 @@ def _bring_back_all(
             if tally.problem is not None:
                 raise tally.problem
             if not tally.left:
+                # What is there already a task may have brought that died before it told of it.
+                nothing_is_back = set(+done.objects) <= {"not_restorable"}
                 return
             if not tally.cut:
                 raise IncompleteReadError(
@@ -141,7 +144,10 @@ def _bring_back_all(
             # A mark that listed the store meanwhile does not know of what came back after that.
             # Without this note, the next clean mark finds it.
             with suppress(LakegcError):
-                run.store.put(lakegc_keys.restored_key(run.now()), b"")
+                if nothing_is_back:
+                    run.store.delete([lakegc_keys.restored_key(began)])
+                else:
+                    run.store.put(lakegc_keys.restored_key(run.now()), b"")
 
 
 def _without_time(run: Run, left: int) -> TransientError:

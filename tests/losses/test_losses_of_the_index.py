@@ -223,7 +223,7 @@ def test_62_an_object_of_an_old_slice_was_young(place: HidingPlace) -> None:
     run = first(place)
     assert index_files.saved(run).open_slices
     # It was written over once more, as nobody knows yet what an open slice will be.
-    place.file(dead).write_bytes(b"another")
+    place.file(dead).write_bytes(b"another one")
     place.date(dead, 19.5)
     run, marked = place.mark_as_a_clean_one(10)
     assert marked.addresses(run) == [dead]
@@ -608,6 +608,32 @@ def _swept(place: HidingPlace, **more: Any) -> Run:
     run, _ = place.mark(20, quarantine=True, **more, **OPTIMIZED)
     assert sweep_only(run) == {dead: "deleted"}
     return run
+
+
+def test_55_a_restore_that_brought_nothing_back_forces_no_clean_mark(place: HidingPlace) -> None:
+    run = _swept(place)
+    run.store.delete([key for key, _ in _aside(run)])
+    assert restore(run).objects == {"not_restorable": 1}
+    assert not next_is_clean(place, 10)
+
+
+@pytest.mark.parametrize("outcome", ["already_there", "failed"])
+def test_55_what_may_have_come_back_is_told_to_the_next_mark(
+    place: HidingPlace, outcome: str
+) -> None:
+    run = _swept(place)
+    ((key, address),) = _aside(run)
+    # As a task leaves it that brings an object back and dies before it tells of it.
+    run.store.put(address, run.store.read(key) if outcome == "already_there" else b"another one")
+    assert restore(run).objects == {outcome: 1}
+    assert "deleted objects were brought back since run" in next_is_clean(place, 10)
+
+
+def _aside(run: Run) -> list[tuple[str, str]]:
+    """Return what lies in a run's quarantine: keys, and the addresses of the objects."""
+    where = lakegc_keys.in_quarantine(run.key)
+    keys = [key for batch in run.store.list(where) for key in batch.column("key").to_pylist()]
+    return [(key, key.removeprefix(where)) for key in keys]
 
 
 def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(

@@ -148,6 +148,15 @@ def test_what_is_not_back_is_named_with_its_cause_and_fails_the_command(place):
     assert "lakegc hold add repo NAME --address data/s/a" in done.stdout
 
 
+def test_a_restore_that_restored_nothing_does_not_say_that_it_did(place):
+    none = place.restore("--address", "data/s/none")
+    assert none.exit_code == 1
+    assert none.stdout.startswith(f"Nothing was restored: repo, run {place.key}\n")
+    assert place.restore().stdout.startswith(f"Restored: repo, run {place.key}\n")
+    # What is there already was restored before.
+    assert place.restore().stdout.startswith(f"Nothing was restored: repo, run {place.key}\n")
+
+
 def test_what_a_path_named_when_it_was_let_go_comes_back_and_nothing_else(place):
     done = place.restore("--address", "lakefs://repo/main/tables/one")
     assert done.exit_code == 0, done.output

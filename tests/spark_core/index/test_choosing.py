@@ -140,6 +140,17 @@ def test_deleted_objects_were_brought_back_since(place: HidingPlace) -> None:
     assert f"deleted objects were brought back since run {run.key}" in why(place)
 
 
+def test_a_run_that_began_after_a_restore_is_not_called_the_earlier_one(place: HidingPlace) -> None:
+    run, saved = indexed(place)
+    at = saved.started - timedelta(minutes=4)
+    run.store.put(lakegc_keys.restored_key(at), b"")
+    assert why(place) == (
+        f"deleted objects were brought back at {at.isoformat(timespec='seconds')}, and run "
+        f"{run.key} began so soon after it that clocks do not prove that it listed them: no "
+        "optimized run lists their slices"
+    )
+
+
 def test_objects_that_came_back_before_were_listed(place: HidingPlace) -> None:
     run, saved = indexed(place)
     run.store.put(lakegc_keys.restored_key(saved.started - timedelta(hours=1)), b"")
