@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 # What money is told of, by the names of `RepositoryStatus.money_per_month`.
 _MONEY = {
     "listed": "all objects",
-    "reclaimed_lately": "reclaimed in 30 days",
-    "reclaimed_before": "in the 30 days before",
+    "reclaimed_lately": "saved by the last 30 days",
+    "reclaimed_before": "by the 30 before",
     "reclaimed": "in all",
     "waiting": "waiting",
     "in_quarantine": "in quarantine",
@@ -324,14 +324,15 @@ def _more(each: RepositoryStatus, *, are_few: bool) -> list[str]:
 
 
 def _money(each: RepositoryStatus, price: Price) -> str:
-    """Say what was reclaimed, whether that is more than before, and what still costs."""
+    """Say what is saved, whether that is more than before, and what still costs."""
     costs = {
         what: amount_text(amount, price.currency) for what, amount in each.money_per_month.items()
     }
     waits = f"; what waits costs {costs['waiting']}" if each.most_waiting[0] else ""
-    aside = f"; what lies in quarantine {costs['in_quarantine']}" if each.in_quarantine[0] else ""
+    aside = costs["in_quarantine"]
+    aside = f"; what lies in quarantine still costs {aside}" if each.in_quarantine[0] else ""
     return (
-        f"what was reclaimed would cost {costs['reclaimed']}: of that {costs['reclaimed_lately']} "
+        f"what was reclaimed saves {costs['reclaimed']}: of that {costs['reclaimed_lately']} "
         f"by the last 30 days, {costs['reclaimed_before']} by the 30 before{waits}{aside}."
     )
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _PUSH_SECONDS = 10
 
 _MONEY = (
-    "What bytes cost in a month: all listed ones, those that sweeps reclaimed, in all and in 30 "
-    "days, those that wait for a sweep, and those in quarantine."
+    "What bytes cost in a month: all listed ones, those that sweeps reclaimed and nobody pays for "
+    "any more, in all and in 30 days, those that wait for a sweep, and those in quarantine."
 )
 
 

@@ -1,4 +1,4 @@
-"""One message a night: what it freed, what waits for whom, and what did not come to its end."""
+"""One message a night: what it reclaimed, what waits for whom, and what did not come to its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def digest_of(
 
     Args:
         fleet: The repositories.
-        since: When the night began: what was swept from then on was freed in it.
+        since: When the night began: what was swept from then on was reclaimed in it.
         failed: Why the run of a repository did not come to its end, where that is known.
     """
     told = dict(failed or {})
@@ -32,7 +32,7 @@ def digest_of(
     waiting = {name: words for name, words in said.items() if words}
     in_order = len(fleet) - len(waiting)
     verb = "is" if in_order == 1 else "are"
-    lines = [f"{_freed(fleet, since)} {in_order:,} of {_repositories(fleet)} {verb} in order."]
+    lines = [f"{_reclaimed(fleet, since)} {in_order:,} of {_repositories(fleet)} {verb} in order."]
     for name in list(waiting)[:_NAMED]:
         lines += [f"{name}: {waiting[name][0]}", *(f"  {more}" for more in waiting[name][1:])]
     if len(waiting) > _NAMED:
@@ -50,20 +50,20 @@ def _repositories(fleet: Sequence[FleetRow]) -> str:
     return "1 repository" if len(fleet) == 1 else f"{len(fleet):,} repositories"
 
 
-def _freed(fleet: Sequence[FleetRow], since: datetime) -> str:
+def _reclaimed(fleet: Sequence[FleetRow], since: datetime) -> str:
     taken, priced = [], []
     for row in fleet:
         swept = [run for run in row.runs if run.swept_at is not None and run.swept_at >= since]
         taken.append(total(run.reclaimed for run in swept))
         if (price := row.status.price) is not None:
-            priced += [(run.price_of_expired(price), run.reclaimed[1]) for run in swept]
+            priced += [(run.price_of_expired(price), run.saved_bytes) for run in swept]
     objects, size_bytes = total(taken)
     if not objects:
-        return f"Nothing was freed since {since:%Y-%m-%d %H:%M} UTC."
+        return f"Nothing was reclaimed since {since:%Y-%m-%d %H:%M} UTC."
     costs = moneys_text(priced)
-    cost = f", {costs}" if costs else ""
+    cost = f", which saves {costs}" if costs else ""
     return (
-        f"Freed since {since:%Y-%m-%d %H:%M} UTC: {counted(objects, 'object')}, "
+        f"Reclaimed since {since:%Y-%m-%d %H:%M} UTC: {counted(objects, 'object')}, "
         f"{bytes_text(size_bytes)}{cost}."
     )
 

@@ -56,7 +56,7 @@ def _digest(settings: Settings, names: Names) -> dg.SensorDefinition:
         name=names.named("tell_of_the_night"),
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tells everybody in [notify] once a day what the night freed and what waits.",
+        description="Tells everybody in [notify] once a day what was reclaimed and what waits.",
     )
     def tell_of_the_night(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         now = datetime.now(UTC)

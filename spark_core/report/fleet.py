@@ -138,7 +138,8 @@ def _tiles(fleet: Sequence[FleetRow]) -> str:
         if not objects:
             continue
         costs = money(found, what)
-        more = f" · {escape(costs)}" if costs else ""
+        saved = " saved" if what.startswith("reclaimed") else ""
+        more = f" · {escape(costs)}{saved}" if costs else ""
         tiles.append(
             f'<div class="tile"><b>{bytes_text(size_bytes)}</b>{counted(objects, "object")} '
             f"{name}{more}</div>"

@@ -107,6 +107,11 @@ class PastRun:
         return max(0, objects), max(0, size_bytes)
 
     @property
+    def saved_bytes(self) -> int:
+        """Bytes that it reclaimed and that nobody pays for any more: quarantine takes up space."""
+        return max(0, self.reclaimed[1] - self.in_quarantine[1])
+
+    @property
     def not_swept(self) -> tuple[int, int]:
         """Objects and bytes that it names and that no sweep is known to be done with."""
         if not self.swept:

@@ -76,7 +76,8 @@ class RepositoryStatus(KindStatus):
         overdue: What is late, in sentences; empty if nothing is.
         others: The runs of each other kind; empty if there are none.
         price: What a GB costs in a month; None if the settings do not say.
-        money_per_month: What bytes cost in a month, by what they are; empty without a price.
+        money_per_month: What bytes cost in a month, by what they are; of reclaimed ones what is
+            saved, so without those in quarantine. Empty without a price.
         problem: Why nothing else is known; empty if it is.
     """
 

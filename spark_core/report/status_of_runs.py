@@ -89,9 +89,9 @@ def _money_per_month(
     """Return what the bytes of a status cost in a month, by what they are."""
     return {
         "listed": _cost_of_listed(runs, price),
-        "reclaimed": _cost_of_reclaimed(runs, price),
-        "reclaimed_lately": _cost_of_reclaimed(lately, price),
-        "reclaimed_before": _cost_of_reclaimed(before, price),
+        "reclaimed": _saved(runs, price),
+        "reclaimed_lately": _saved(lately, price),
+        "reclaimed_before": _saved(before, price),
         "waiting": max(_cost_of_waiting(kind, runs, price) for kind in found.kinds),
         "in_quarantine": price.amount(found.in_quarantine[1]),
     }
@@ -105,8 +105,8 @@ def _cost_of_listed(runs: Sequence[PastRun], price: Price) -> float:
     return price.over(newest.listed_by_class, size_bytes).amount(size_bytes)
 
 
-def _cost_of_reclaimed(runs: Sequence[PastRun], price: Price) -> float:
-    return sum(run.price_of_expired(price).amount(run.reclaimed[1]) for run in runs)
+def _saved(runs: Sequence[PastRun], price: Price) -> float:
+    return sum(run.price_of_expired(price).amount(run.saved_bytes) for run in runs)
 
 
 def _cost_of_waiting(kind: KindStatus, runs: Sequence[PastRun], price: Price) -> float:

@@ -166,8 +166,8 @@ class NotifySettings(Section):
         events: What people are told of: `failed` a run that an error ended, `refused` a run that a
             check or a doubt ended, `overdue` a repository whose last good mark is too long ago,
             `waiting` objects that wait for a confirmation. Or `digest` alone: once a night of
-            everything, what it freed and what waits. A command over several repositories does so at
-            its end, and Dagster's sensor at 8:00 in the time zone of `[schedule]`.
+            everything, what it reclaimed and what waits. A command over several repositories does
+            so at its end, and Dagster's sensor at 8:00 in the time zone of `[schedule]`.
         slack_webhook_env: Name of the environment variable with the URL of a Slack webhook.
         webhook_env: Name of the environment variable with a URL that gets each message as JSON by
             POST.

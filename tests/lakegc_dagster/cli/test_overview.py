@@ -120,13 +120,13 @@ def test_status_is_one_line_for_each_repository_and_says_how_to_go_on(place):
         answer.stdout
     )
     assert re.search(
-        r"team-b: what was reclaimed would cost (.+?) EUR a month: of that \1 EUR a month by the "
+        r"team-b: what was reclaimed saves (.+?) EUR a month: of that \1 EUR a month by the "
         r"last 30 days, 0.00 EUR a month by the 30 before",
         answer.stdout,
     )
     totals = (
         r"^all 2 repositories: reclaimed in 30 days [1-9].*; waiting [1-9]",
-        r"^money \(2 of 2 have a price in EUR\): all objects .* EUR a month; reclaimed in 30 days ",
+        r"^money \(2 of 2 have a price in EUR\): all objects .* EUR a month; saved by the last 30 days ",
     )
     for total in totals:
         assert re.search(total, answer.stdout, re.MULTILINE)

@@ -18,7 +18,7 @@ from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.lakegc_dagster.notices.test_messages import sensors, settings
 from tests.spark_core.report.test_fleet_page import FLEET, IN_ORDER
 from tests.support.command_line import settings_on
-from tests.support.fleet import NOW, fleet_row, past_run
+from tests.support.fleet import GB, NOW, fleet_row, past_run
 from tests.support.listeners import http_listener
 from tests.support.upstream import upstream_scenario
 
@@ -29,9 +29,14 @@ def test_a_night_in_order_is_one_sentence():
     message = digest_of([IN_ORDER], NIGHT)
     assert message.title == "lakegc: a night in order"
     assert message.text == (
-        "Freed since 2026-11-19 20:00 UTC: 2,000 objects, 2.0 GB, 0.05 a month. "
+        "Reclaimed since 2026-11-19 20:00 UTC: 2,000 objects, 2.0 GB, which saves 0.05 a month. "
         "1 of 1 repository is in order."
     )
+
+
+def test_what_lies_in_quarantine_saves_nothing_yet():
+    aside = fleet_row("lake", [past_run(0, in_quarantine=(500, GB / 2))])
+    assert "1,000 objects, 1.0 GB, which saves 0.01 a month." in digest_of([aside], NIGHT).text
 
 
 def test_each_that_needs_a_person_is_named_with_the_way_on():
@@ -143,5 +148,5 @@ def test_a_command_over_several_repositories_sends_one_message(spark, tmp_path, 
             "digest",
             "lakegc: 1 of 2 repositories needs a person",
         )
-        assert re.search(r"^Freed since .*: [1-9]\d* objects", body["text"])
+        assert re.search(r"^Reclaimed since .*: [1-9]\d* objects", body["text"])
         assert re.search(r"^absent: .*absent", body["text"], re.MULTILINE)

@@ -31,17 +31,25 @@ def test_totals_are_those_of_all_and_money_goes_by_the_price_of_each():
     page = fleet_page(FLEET, now=NOW)
     assert "8.0 GB reclaimed in 30 days, 8.0 GB in all; 60.0 GB waiting." in page
     # 6 GB of one and a GB each of two others, at 0.023.
-    assert "8,000 objects reclaimed in all · 0.18 a month" in page
+    assert "8,000 objects reclaimed in all · 0.18 a month saved" in page
     other = fleet_row("raw", [past_run(9)], price=None)
-    assert "8,000 objects reclaimed in all · 0.16 a month" in fleet_page(
+    assert "8,000 objects reclaimed in all · 0.16 a month saved" in fleet_page(
         [IN_ORDER, REFUSED, other], now=NOW
     )
     assert "a month" not in fleet_page([other], now=NOW)
 
 
+def test_nothing_is_saved_as_long_as_it_lies_in_quarantine():
+    aside = past_run(0, gone=1000 * GB, in_quarantine=(10**6, 1000 * GB))
+    page = fleet_page([fleet_row("lake", [aside])], now=NOW)
+    assert "1.0 TB</b>1,000,000 objects reclaimed in all · 0.00 a month saved" in page
+    assert "1.0 TB</b>1,000,000 objects in quarantine · 23.00 a month<" in page
+    assert 'data-name="saved a month" data-v="0.0">0.00</td>' in page
+
+
 def test_the_days_before_show_the_trend():
     page = fleet_page([fleet_row("lake", [past_run(1), past_run(40, gone=2 * GB)])], now=NOW)
-    assert "objects reclaimed in the 30 days before · 0.05 a month" in page
+    assert "objects reclaimed in the 30 days before · 0.05 a month saved" in page
     assert "reclaimed in the 30 days before" not in fleet_page(FLEET, now=NOW)
 
 

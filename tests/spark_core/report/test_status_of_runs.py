@@ -180,3 +180,21 @@ def test_money_is_by_the_classes_of_each_run():
         }
     )
     assert told(*runs).money_per_month == {}
+
+
+def test_money_is_saved_once_it_is_not_paid_any_more():
+    swept = {"state": "swept", "swept_at": NOW - DAY, "outcomes": {"deleted": (2, 30)}}
+
+    def money(**more):
+        runs = [of_kind("all", DAY, **{**swept, **more})]
+        found = status_of("repo", runs, NOW, pause=DAY, may_sweep=True, price=Price(1e9))
+        costs = found.money_per_month
+        assert costs["reclaimed_lately"] == costs["reclaimed"]
+        return found.reclaimed[1], round(costs["reclaimed"]), round(costs["in_quarantine"])
+
+    assert money(in_quarantine=(2, 30)) == (30, 0, 30)
+    # A purge is at work, or was killed.
+    assert money(in_quarantine=(1, 20)) == (30, 10, 20)
+    assert money() == (30, 30, 0)
+    # The copies of restored objects stay until they are purged.
+    assert money(in_quarantine=(2, 30), state="restored", restored=(1, 20)) == (10, 0, 30)
