@@ -1,6 +1,7 @@
 """The ticks of a schedule: the times between them, and the longest pause."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -8,8 +9,8 @@ import dagster as dg
 
 from spark_core.settings.sections import ScheduleSettings
 
-# So many ticks show each pause of a schedule, such as a weekend.
-_TICKS = 60
+# A year and a day have each pause of a schedule, such as a summer without ticks.
+_DAYS = 367
 
 
 def time_windows(cron: str, timezone: str) -> dg.TimeWindowPartitionsDefinition:
@@ -22,12 +23,26 @@ def time_windows(cron: str, timezone: str) -> dg.TimeWindowPartitionsDefinition:
     )
 
 
+@cache
 def longest_pause(schedule: ScheduleSettings) -> timedelta:
-    """Return the longest time between two ticks of a schedule."""
+    """Return the longest time between two ticks of a schedule.
+
+    All days that have ticks have them at the same times of the day, so one is looked at whole, and
+    of the others the first tick.
+    """
     windows = time_windows(schedule.cron, schedule.timezone)
-    ticks = [datetime(2024, 1, 1, tzinfo=UTC)]
-    for _ in range(_TICKS):
-        window = windows.get_next_partition_window(ticks[-1], respect_bounds=False)
+    midnight = datetime(2024, 1, 1, tzinfo=ZoneInfo(schedule.timezone))
+    firsts = set[datetime]()
+    for day in range(2 if schedule.cron.split()[2:] == ["*", "*", "*"] else _DAYS):
+        window = windows.get_next_partition_window(
+            midnight + timedelta(days=day), respect_bounds=False
+        )
         assert window is not None  # noqa: S101 - without bounds there is always another
-        ticks.append(window.end)
-    return max(later - earlier for earlier, later in pairwise(ticks[1:]))
+        firsts.add(window.start)
+    days = sorted(firsts)
+    whole = dg.TimeWindow(days[0], days[0].replace(hour=0, minute=0) + timedelta(days=1))
+    keys = windows.get_partition_keys_in_time_window(whole)
+    # Without the first one where a leap day alone has ticks.
+    ticks = [days[0], *map(datetime.fromisoformat, keys)]
+    between = max(later - earlier for earlier, later in pairwise(days)) - (ticks[-1] - ticks[0])
+    return max([between, *(later - earlier for earlier, later in pairwise(ticks))])

@@ -202,7 +202,8 @@ def _overdue(
         return f"{words} that lets go what nothing reaches" if only_others else words
     late = now - good.concluded_at
     if late > _LATE_AFTER * pause:
-        return f"the last good mark ended {_long(late)} ago, and one is due every {_long(pause)}"
+        words = f"the last good mark ended {_long(late)} ago"
+        return f"{words}, and the longest pause of the schedule is {_long(pause)}"
     return ""
 
 

@@ -23,7 +23,7 @@ def test_each_that_needs_a_person_has_its_sentence_and_the_way_on():
     page = fleet_page(FLEET, now=NOW)
     assert page.count('class="finding') == 3
     assert "<code>lakegc confirm models expired_share_is_plausible --run 2026-11-20T0" in page
-    assert "The last good mark ended 9.2 days ago, and one is due every 24 hours." in page
+    assert "ended 9.2 days ago, and the longest pause of the schedule is 24 hours." in page
     assert "the store refuses &lt;b&gt;(403)&lt;/b&gt;." in page
 
 
