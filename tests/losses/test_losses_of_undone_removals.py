@@ -54,7 +54,10 @@ def test_57_an_undo_reported_success_over_objects_that_the_policy_had_taken(worl
     (undone,) = world.undo()
     assert (undone.state, undone.missing) == ("missing", 2)
     assert "none of its 2 entries has an object in the store any more" in undone.found
-    assert f"`lakegc restore {world.name} {run.key}` may bring them back" in undone.found
+    assert undone.found.endswith(
+        f"`lakegc restore {world.name} {run.key}` may bring them back. Nothing was reverted. Once "
+        "objects are back, the same command reverts it"
+    )
     assert world.paths() == {"data/c"}
 
 

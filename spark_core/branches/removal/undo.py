@@ -217,12 +217,14 @@ class _Undoing:
             sweeps: The sweeps since the merge.
         """
         gone = self._gone(looked, sweeps)
-        if looked.missing == looked.entries:
-            return "missing", sentences(gone, "Nothing can come back")
-        if not self.what_is_there:
-            return "missing", sentences(
-                gone, "Nothing was reverted.", f"{_NEXT} and the rest stays removed"
+        none_is_there = looked.missing == looked.entries
+        if none_is_there or not self.what_is_there:
+            next_step = (
+                "Once objects are back, the same command reverts it"
+                if none_is_there
+                else f"{_NEXT} and the rest stays removed"
             )
+            return "missing", sentences(gone, "Nothing was reverted.", next_step)
         revert_what_is_there(
             self.run, self.planned, self.kept.begun.run, merge, looked, left=self.left
         )
