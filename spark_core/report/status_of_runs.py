@@ -7,14 +7,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from spark_core.fates import Fate
 from spark_core.model import RunKey
 from spark_core.prices import Price
 from spark_core.records.figures import Collects
-from spark_core.report.fate_counts import total
+from spark_core.report.fate_counts import Amount, total
 from spark_core.report.past_run import PastRun
 from spark_core.report.status import OTHER_KINDS, KindStatus, RepositoryStatus
 
 LATELY = timedelta(days=30)
+# The fates of what nothing reaches and a run of another kind leaves.
+_LEFT = (Fate.NOT_NAMED, Fate.LEFT_TO_OTHERS)
 # The freshness policy warns at the same share of the time between two runs.
 _LATE_AFTER = 1.5
 
@@ -148,9 +151,27 @@ def _of_kind(
     if concluded is not None:
         found["refused"] = tuple(concluded.refused.items())
         if waits_for:
-            found["waiting"] = concluded.not_swept
+            found["waiting"] = _still_waiting(concluded, runs)
             found["waiting_run"] = concluded.run
+            if not found["waiting"][0]:
+                return {**found, "waiting_run": None, "waits_for": "", "next_step": ""}
     return found
+
+
+def _still_waiting(mark: PastRun, runs: Sequence[PastRun]) -> Amount:
+    """Return what of the objects of a mark no sweep since took, that of whichever run."""
+    waiting = mark.not_swept
+    for other in runs:
+        if other.swept_at is None or mark.began is None or other.swept_at <= mark.began:
+            continue
+        if other.run < mark.run:
+            gone = other.outcomes.get("deleted", (0, 0))
+            waiting = (max(0, waiting[0] - gone[0]), max(0, waiting[1] - gone[1]))
+        elif other.run > mark.run and mark.collects != "policies":
+            # A later mark names anew what nothing reaches, and says what of that it leaves.
+            left = (other.fates.get(name, (0, 0)) for name in _LEFT)
+            waiting = min(waiting, total((other.not_swept, *left)))
+    return waiting
 
 
 def _concluded(run: PastRun, kind: Collects) -> bool:

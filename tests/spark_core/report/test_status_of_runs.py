@@ -154,6 +154,46 @@ def test_each_kind_waits_for_itself_until_a_mark_of_the_collection_names_it_anew
     assert [kind.waits_for for kind in found.kinds] == ["", "", ""]
 
 
+@pytest.mark.parametrize(
+    ("fates", "outcomes", "waiting"),
+    [
+        ({}, {"deleted": (2, 30)}, (0, 0)),
+        ({"not_named": (1, 20)}, {"deleted": (1, 10)}, (1, 20)),
+        ({"not_named": (1, 20)}, {"refused": (1, 10)}, (2, 30)),
+        # It found more by then, which the mark before it did not name.
+        ({"not_named": (9, 90)}, {"deleted": (5, 50)}, (2, 30)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["reference mark", "policies"])
+def test_what_a_run_of_another_kind_swept_does_not_wait_any_more(kind, fates, outcomes, waiting):
+    left = {"left_to_others" if kind == "policies" else name: size for name, size in fates.items()}
+    within = of_kind(kind, DAY / 2, state="swept", swept_at=NOW, fates=left, outcomes=outcomes)
+    mark = of_kind("all", DAY, began=NOW - DAY)
+    found = told(within, mark)
+    assert found.waiting == waiting
+    next_step = f"lakegc sweep repo --run {mark.run}"
+    told_so = ("a sweep", next_step, mark.run) if waiting[0] else ("", "", None)
+    assert (found.waits_for, found.next_step, found.waiting_run) == told_so
+
+
+def test_what_an_earlier_run_swept_since_a_mark_does_not_wait_any_more():
+    earlier = {"state": "swept", "outcomes": {"deleted": (1, 10)}}
+    mark = of_kind("all", DAY, began=NOW - DAY)
+    assert told(mark, of_kind("all", 2 * DAY, swept_at=NOW, **earlier)).waiting == (1, 20)
+    # It did not list what was gone before it began.
+    before = of_kind("all", 2 * DAY, swept_at=NOW - DAY, **earlier)
+    assert told(mark, before).waiting == (2, 30)
+
+
+def test_what_policies_let_go_waits_whatever_a_later_mark_says_of_what_nothing_reaches():
+    expired = of_kind("policies", DAY, began=NOW - DAY)
+    within = of_kind(
+        "reference mark", DAY / 2, state="swept", swept_at=NOW, outcomes={"deleted": (2, 30)}
+    )
+    waiting = {kind.collects: kind.waiting for kind in told(within, expired).kinds}
+    assert waiting == {"all": (0, 0), "policies": (2, 30), "reference mark": (0, 0)}
+
+
 def test_money_is_by_the_classes_of_each_run():
     price = Price(2e9, "EUR", by_class={"COLD": 1e9})
     waiting = of_kind(
