@@ -6,11 +6,12 @@ start: the removal from branches, the runs, and the certificate at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
+from spark_core.certificate.issue import Holder
 from spark_core.certificate.under_prefix import UnderPrefix
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.model import RetentionRules
@@ -69,7 +70,7 @@ def way(
     repository_id: str,
     prefix: str,
     under: UnderPrefix,
-    left: Sequence[Mapping[str, Any]],
+    left: Mapping[str, Sequence[Holder]],
     options: RunOptions,
 ) -> Erasure:
     """Say what must happen until nothing under a prefix is left.
@@ -78,51 +79,49 @@ def way(
         repository_id: Repository name.
         prefix: Beginning of the paths.
         under: What was found there, in commits and on branches.
-        left: Of the objects, those of which something is left: as a certificate lists them.
+        left: Of the objects, those of which something is left, with what holds them: as a
+            certificate says.
         options: The options of the repository.
     """
     if not left:
         return Erasure(prefix, len(under.objects), 0, (), None)
     branches = sorted({name for once in under.objects.values() for name in once.branches})
     removal = _removal(repository_id, prefix, branches)
-    obstacles = [
-        *_obstacles(repository_id, under, left),
-        *_last_commits(repository_id, under, options.keep_last),
-        *_left_to_others(repository_id, options),
-    ]
-    ends = _ends(under, branches, options)
-    steps = [*removal, *obstacles]
-    if ends > under.read_at:
-        words = "the rules keep commits that have it, and uploads have a minimum age"
-        steps.append(Step("wait", words, until=ends))
-    steps.append(
-        Step(
-            "run",
-            "a mark and a sweep take the objects",
-            (f"lakegc run {repository_id}",),
-            ends,
-        )
-    )
-    over = ends
-    if options.quarantine:
-        over += timedelta(days=options.quarantine_days)
+    holders = dict.fromkeys(holder for each in left.values() for holder in each)
+    obstacles = list(_endless(repository_id, under, left, options))
+    is_there = any(holder.kind == "place" for holder in holders)
+    if is_there:
+        obstacles += [
+            *_kept_commits(repository_id, under),
+            *_last_commits(repository_id, under, options.keep_last),
+            *_left_to_others(repository_id, options),
+        ]
+    steps, over, command = [*removal, *obstacles], under.read_at, f"lakegc run {repository_id}"
+    if is_there:
+        over = _swept_from(under, left, branches, options)
+        if over > under.read_at:
+            words = "the rules keep commits that have it, and uploads have a minimum age"
+            steps.append(Step("wait", words, until=over))
+        steps.append(Step("run", "a mark and a sweep take the objects", (command,), over))
+    aside = [holder.until or over for holder in holders if holder.kind == "quarantine"]
+    if is_there and options.quarantine:
+        aside.append(over + timedelta(days=options.quarantine_days))
+    if aside:
+        over = max(over, *aside)
         words = "the swept objects lie in quarantine; the next run after that deletes them for good"
-        steps.append(Step("wait", words, (f"lakegc run {repository_id}",), over))
+        steps.append(Step("wait", words, (command,), over))
     quoted = _quoted(prefix)
     certify = f"lakegc certificate {repository_id} RUN --path {quoted}"
     words = "RUN is the run that swept them; the certificate says whether all of it is gone"
     steps.append(Step("certify", words, (certify,), over))
-    is_endless = bool(obstacles)
-    return Erasure(
-        prefix, len(under.objects), len(left), tuple(steps), None if is_endless else over
-    )
+    return Erasure(prefix, len(under.objects), len(left), tuple(steps), None if obstacles else over)
 
 
 def removal_policy(now: Policy | None, prefix: str, branches: Sequence[str]) -> Policy:
     """Return a policy that also removes what is under a prefix from branches.
 
     Args:
-        now: The policy that counts; its rules stay.
+        now: The policy that counts; its rules stay, and none that it has is added.
         prefix: Beginning of the paths.
         branches: The branches.
     """
@@ -132,7 +131,7 @@ def removal_policy(now: Policy | None, prefix: str, branches: Sequence[str]) -> 
     )
     if now is None:
         return Policy(rules)
-    return Policy((*now.rules, *rules), now.branch_order, now.branch_lifecycle)
+    return replace(now, rules=(*now.rules, *(rule for rule in rules if rule not in now.rules)))
 
 
 def _removal(repository_id: str, prefix: str, branches: Sequence[str]) -> Iterator[Step]:
@@ -153,18 +152,35 @@ def _removal(repository_id: str, prefix: str, branches: Sequence[str]) -> Iterat
     )
 
 
-def _obstacles(
-    repository_id: str, under: UnderPrefix, left: Sequence[Mapping[str, Any]]
+def _endless(
+    repository_id: str,
+    under: UnderPrefix,
+    left: Mapping[str, Sequence[Holder]],
+    options: RunOptions,
 ) -> Iterator[Step]:
-    """Name what keeps it without an end: tags, holds, no rules, what lies elsewhere."""
-    if under.rules is None:
-        words = "the repository has no rules, so every commit keeps its objects"
-        yield Step("obstacle", words, (f"lakegc rules set {repository_id} --default DAYS",))
+    """Name what holds it without an end: the mode, holds, a store that keeps it, a dead sweep."""
+    if not options.may_sweep:
+        yield Step("obstacle", f'runs delete nothing: set mode = "sweep" for {repository_id}')
     held = {row["reason"] for row in under.kept if row["reason"].startswith("hold ")}
-    held |= {once.held_by for once in under.objects.values() if once.held_by}
+    held |= {why for address in left if (why := under.objects[address].held_by)}
     for hold in sorted(held):
         name = hold.removeprefix("hold ").partition(":")[0]
         yield Step("obstacle", hold, (f"lakegc hold remove {repository_id} {name}",))
+    if outside := sum(not under.objects[address].is_inside for address in left):
+        words = f"{counted(outside, 'object')} outside the namespace, where lakegc deletes nothing"
+        yield Step("obstacle", words)
+    for holder in dict.fromkeys(one for holders in left.values() for one in holders):
+        if holder.kind == "store":
+            yield Step("obstacle", f"{holder.words}: what lakegc deletes may stay in the store")
+        elif holder.kind == "quarantine" and holder.until is None:
+            yield Step("obstacle", f"{holder.words}, of which no report says until when")
+
+
+def _kept_commits(repository_id: str, under: UnderPrefix) -> Iterator[Step]:
+    """Name what keeps commits that have it without an end: tags, no rules."""
+    if under.rules is None:
+        words = "the repository has no rules, so every commit keeps its objects"
+        yield Step("obstacle", words, (f"lakegc rules set {repository_id} --default DAYS",))
     for row in under.kept:
         reason = str(row["reason"])
         if row["retained_until"] is not None or row["is_head"] or reason.startswith("hold "):
@@ -176,10 +192,6 @@ def _obstacles(
         elif under.rules is not None:
             words = f"commit {row['commit_id'][:12]} is kept, and its end is not known: {reason}"
             yield Step("obstacle", words)
-    outside = sum("://" in one["address"] for one in left)
-    if outside:
-        words = f"{counted(outside, 'object')} outside the namespace, where lakegc deletes nothing"
-        yield Step("obstacle", words)
 
 
 def _last_commits(repository_id: str, under: UnderPrefix, keep_last: int) -> Iterator[Step]:
@@ -203,7 +215,9 @@ def _left_to_others(repository_id: str, options: RunOptions) -> Iterator[Step]:
         yield Step("obstacle", f'{words}: set policies = "sweep" for {repository_id}')
 
 
-def _ends(under: UnderPrefix, branches: Sequence[str], options: RunOptions) -> datetime:
+def _swept_from(
+    under: UnderPrefix, left: Collection[str], branches: Sequence[str], options: RunOptions
+) -> datetime:
     """Return when the rules let go the last commit that has it, if branches lose it now."""
     rules = under.rules or RetentionRules(0)
     ends = [under.read_at]
@@ -217,7 +231,8 @@ def _ends(under: UnderPrefix, branches: Sequence[str], options: RunOptions) -> d
     # What no commit has yet may have been uploaded a moment ago.
     written = [
         under.read_at if once.commit is None else once.commit.creation_date
-        for once in under.objects.values()
+        for address, once in under.objects.items()
+        if address in left
     ]
     return max(*ends, max(written) + options.min_age + MAX_CLOCK_SKEW)
 

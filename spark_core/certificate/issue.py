@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.report.kind import kind_of
-from spark_core.report.past_runs import restored
+from spark_core.report.past_runs import past_runs, restored
 from spark_core.run import Run
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.outcomes import GONE
@@ -35,6 +36,22 @@ LOOKED_FOR = 10_000
 _AT_ONCE = 16
 # Objects that were found again, and other runs whose quarantine has some, that are named.
 _NAMED = 3
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What holds the bytes of an object.
+
+    Attributes:
+        words: It, as a certificate names it.
+        kind: What holds an object `elsewhere` or in its `place`, a `quarantine`, or the `store`
+            after the deletion.
+        until: When the days of a quarantine are over; None if nobody knows.
+    """
+
+    words: str
+    kind: Literal["elsewhere", "place", "quarantine", "store"]
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -133,15 +150,30 @@ def _unproven(of: Mapping[str, Any], at: str) -> dict[str, Any]:
     return {name: of[name] for name in inner if "." not in name}
 
 
-def what_is_left(run: Run, under: UnderPrefix) -> list[dict[str, Any]]:
-    """Return the objects under a prefix of which something is left, as a certificate lists them.
+def what_is_left(run: Run, under: UnderPrefix) -> dict[str, list[Holder]]:
+    """Return the objects under a prefix of which something is left, as a certificate says.
 
     Args:
         run: Any run of the repository.
         under: What was found under the prefix.
+
+    Returns:
+        Address -> what holds it now, and what will once it is not in its place any more.
     """
-    found = _path(run, under, run.store.after_deletion(), set())
-    return [one for one in found["objects"] if one["held_by"]]
+    after, days = run.store.after_deletion(), timedelta(days=run.options.quarantine_days)
+    ends = {
+        each.run: max(
+            filter(None, (each.quarantine_until, each.swept_at and each.swept_at + days)),
+            default=None,
+        )
+        for each in past_runs(run.store, run.now())
+    }
+    keeps = [] if after.keeps is False else [_kept_by_store(after)]
+    return {
+        address: [*held, *(keeps if under.objects[address].is_inside else ())]
+        for address, held in _holders(run, under, after, ends).items()
+        if held
+    }
 
 
 def _sources(run: Run, prefix: str | None) -> _Sources:
@@ -201,7 +233,9 @@ def _figures(run: Run, deleted: _Deleted) -> dict[str, Any]:
     return {
         "in_quarantine": aside,
         "in_other_quarantines": len(others),
-        "other_quarantines": sorted({str(key) for key in others.values()})[:_NAMED],
+        "other_quarantines": sorted({str(key) for keys in others.values() for key in keys})[
+            :_NAMED
+        ],
         "restored": len(restored(run.store, run.key)),
         "looked_for": len(deleted.gone),
         "found_again": len(there),
@@ -220,8 +254,7 @@ def _path(
     run: Run, found: UnderPrefix, after: AfterDeletion, by_this_run: set[str]
 ) -> dict[str, Any]:
     """Find what still holds each object that ever had a path under a prefix."""
-    inside = [address for address, once in found.objects.items() if once.is_inside]
-    there, aside = _existing(run, inside), _aside(run, inside)
+    holders = _holders(run, found, after, {})
     return {
         "objects": [
             {
@@ -229,18 +262,38 @@ def _path(
                 "path": once.path,
                 "last_commit": None if once.commit is None else once.commit.id,
                 "deleted_by_this_run": once.address in by_this_run,
-                "held_by": _held_by(once, there, aside, after),
+                "held_by": [each.words for each in holders[address]],
             }
-            for _, once in sorted(found.objects.items())
+            for address, once in sorted(found.objects.items())
         ],
         "commits_read": found.commits,
         "read_at": found.read_at.isoformat(),
     }
 
 
-def _aside(run: Run, addresses: Sequence[str], but: RunKey | None = None) -> dict[str, RunKey]:
-    """Return the addresses that lie in the quarantine of any run but one, with the run."""
-    wanted, found = set(addresses), dict[str, RunKey]()
+def _holders(
+    run: Run, found: UnderPrefix, after: AfterDeletion, ends: Mapping[str, datetime | None]
+) -> dict[str, list[Holder]]:
+    """Find what holds each object under a prefix."""
+    inside = [address for address, once in found.objects.items() if once.is_inside]
+    there = _existing(run, inside)
+    aside = {
+        address: [
+            Holder(f"the quarantine of run {key}", "quarantine", ends.get(str(key))) for key in keys
+        ]
+        for address, keys in _aside(run, inside).items()
+    }
+    return {
+        address: list(_held_by(once, there, aside, after))
+        for address, once in found.objects.items()
+    }
+
+
+def _aside(
+    run: Run, addresses: Sequence[str], but: RunKey | None = None
+) -> dict[str, list[RunKey]]:
+    """Return the addresses that lie in the quarantine of any run but one, with the runs."""
+    wanted, found = set(addresses), dict[str, list[RunKey]]()
     for key in quarantine.runs(run.store):
         if key == but:
             continue
@@ -248,23 +301,24 @@ def _aside(run: Run, addresses: Sequence[str], but: RunKey | None = None) -> dic
         for batch in run.store.list(where):
             for name in batch.column("key").to_pylist():
                 if name.removeprefix(where) in wanted:
-                    found[name.removeprefix(where)] = key
+                    found.setdefault(name.removeprefix(where), []).append(key)
     return found
 
 
 def _held_by(
-    once: Once, there: set[str], aside: Mapping[str, RunKey], after: AfterDeletion
-) -> list[str]:
-    by = []
+    once: Once, there: set[str], aside: Mapping[str, Sequence[Holder]], after: AfterDeletion
+) -> Iterator[Holder]:
     if not once.is_inside:
-        by.append("it lies outside the namespace, where lakegc deletes nothing")
+        yield Holder("it lies outside the namespace, where lakegc deletes nothing", "elsewhere")
     elif once.address in there:
-        by += [f"branch {name}" for name in once.branches]
+        by = [f"branch {name}" for name in once.branches]
         by += [why for why in (once.kept_by, once.held_by) if why]
-        if not by:
-            by.append("nothing refers to it under the prefix any more, and no sweep took it yet")
-    if once.address in aside:
-        by.append(f"the quarantine of run {aside[once.address]}")
+        nobody = "nothing refers to it under the prefix any more, and no sweep took it yet"
+        yield from (Holder(words, "place") for words in by or [nobody])
+    yield from aside.get(once.address, ())
     if once.is_inside and once.address not in there and after.keeps is not False:
-        by.append(content.store_words(after.words, keeps=after.keeps))
-    return by
+        yield _kept_by_store(after)
+
+
+def _kept_by_store(after: AfterDeletion) -> Holder:
+    return Holder(content.store_words(after.words, keeps=after.keeps), "store")

@@ -202,6 +202,56 @@ def test_the_way_to_an_erasure_names_each_step_and_ends_where_nothing_is_left(pl
     assert place.lakegc("erase", "repo", "--path", "nobody/").exit_code == 1
 
 
+def test_the_day_of_an_erasure_is_that_of_the_quarantine_and_does_not_move(place):
+    runs = json.loads(place.lakegc("runs", "aside", "--json").stdout)["aside"]["runs"]
+    (until,) = [run["quarantine_until"] for run in runs]
+
+    def way():
+        answer = place.lakegc("erase", "aside", "--path", GONE, "--json")
+        assert answer.exit_code == 1, answer.output
+        return json.loads(answer.stdout)["result"]
+
+    found = way()
+    assert [(step["kind"], step["until"]) for step in found["steps"]] == [
+        ("wait", until),
+        ("certify", until),
+    ]
+    assert way() == found
+
+
+def test_no_day_of_an_erasure_is_promised_where_runs_only_mark(place):
+    mark = {"LAKEGC__DEFAULTS__MODE": "mark"}
+    for repository, prefix in (("repo", "features/"), ("aside", GONE)):
+        told = place.lakegc("erase", repository, "--path", prefix, **mark)
+        assert told.exit_code == 1, told.output
+        assert f'obstacle runs delete nothing: set mode = "sweep" for {repository}' in told.stdout
+        assert "There is no day on which it is gone" in told.stdout
+
+
+@pytest.mark.parametrize("keeps", [True, None])
+def test_no_day_of_an_erasure_is_promised_where_the_store_keeps_what_is_deleted(
+    place, monkeypatch, keeps
+):
+    words = "the bucket keeps versions"
+    monkeypatch.setattr(LocalStore, "after_deletion", lambda _store: AfterDeletion(keeps, words))
+    # What was swept, and what is still to be.
+    for prefix in (GONE, "features/"):
+        told = place.lakegc("erase", "repo", "--path", prefix)
+        assert told.exit_code == 1, told.output
+        assert re.search(rf"obstacle .*{words}: what lakegc deletes may stay", told.stdout)
+        assert "There is no day on which it is gone" in told.stdout
+
+
+def test_a_policy_of_an_erasure_that_is_set_is_not_written_longer(place):
+    out, again = place.folder / "first.json", place.folder / "again.json"
+    place.lakegc("erase", "repo", "--path", "features/", "--policy-out", str(out))
+    done = place.lakegc("retention", "set", "repo", "--policy-file", str(out))
+    assert done.exit_code == 0, done.output
+    place.lakegc("erase", "repo", "--path", "features/", "--policy-out", str(again))
+    place.lakegc("retention", "delete", "repo")
+    assert json.loads(again.read_text()) == json.loads(out.read_text())
+
+
 def test_a_path_that_nothing_ever_had_is_not_called_gone(place):
     answer, made = place.certify("--path", "nobody/")
     assert answer.exit_code == 1
