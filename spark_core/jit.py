@@ -5,14 +5,20 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import pickle
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+
+from spark_core.kept_code import objection
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -44,27 +50,77 @@ def compiled(function: Function) -> Function:
     Returns:
         The compiled function; it is compiled at its first call.
     """
+    loop = numba.njit(**_OPTIONS)(function)
     source = Path(inspect.getfile(function))
     directory = cache_directory(source.parent) if source.is_file() else None
-    loop = None if directory is None else _compile_to_keep(function, directory)
-    return cast("Function", numba.njit(**_OPTIONS)(function) if loop is None else loop)
+    if directory is not None and loop is not function:  # else numba is told not to compile
+        _keep(loop, directory)
+    return cast("Function", loop)
 
 
-def _compile_to_keep(function: Function, directory: Path) -> Any:
-    """Compile a loop whose machine code is kept in a directory; None if numba would not."""
+def _keep(loop: Any, directory: Path) -> None:
+    """Let a loop keep its machine code in a directory; elsewhere it keeps none."""
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
-        loop: Any = numba.njit(cache=True, **_OPTIONS)(function)
+        kept = _KeptCode(loop.py_func)  # type: ignore[no-untyped-call]
     except (RuntimeError, OSError):
-        return None  # no place that numba tries can be written
+        return  # no place that numba tries can be written
     finally:
         config.CACHE_DIR = before
-    if loop is function:  # numba is told not to compile
-        return loop
     # A directory that could be written a moment ago may be full. numba takes another one then,
     # where code stays while other files of the folder change.
-    return loop if Path(loop.stats.cache_path).is_relative_to(directory) else None
+    if Path(kept.cache_path).is_relative_to(directory):
+        loop._cache = kept  # noqa: SLF001 - where numba's own `cache=True` puts it
+
+
+class _Proved(CompileResultCacheImpl):
+    """Kept machine code with its hash: a changed byte of it could let the process die, or lie."""
+
+    def reduce(self, data: Any) -> tuple[bytes, bytes]:
+        """Return what is kept of compiled code."""
+        content = dumps(super().reduce(data))  # type: ignore[no-untyped-call]
+        return hashlib.sha256(content).digest(), content
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """Return compiled code from what was kept of it."""
+        digest, content = payload
+        if hashlib.sha256(content).digest() != digest:
+            raise ValueError("kept code was changed")
+        kept = pickle.loads(content)  # noqa: S301 - as just proved
+        return super().rebuild(target_context, kept)  # type: ignore[no-untyped-call]
+
+
+class _KeptCode(FunctionCache):
+    """The kept machine code of a loop, which may only make things faster.
+
+    Whatever is wrong with it, the loop is compiled as if there were none, and its files go.
+    """
+
+    _impl_class = _Proved
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was kept for the types of a call; None where there is nothing to be used."""
+        try:
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            if found is None or found.signature.args == sig:
+                return found
+        except Exception:  # noqa: BLE001, S110 - a damaged pickle may raise anything
+            pass
+        self._forget()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for the types of a call, if that can be kept."""
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except Exception:  # noqa: BLE001 - a full disk, or a damaged list of what is there
+            self._forget()
+
+    def _forget(self) -> None:
+        for file in Path(self.cache_path).glob(f"{self._impl.filename_base}.*"):
+            with suppress(OSError):
+                file.unlink()
 
 
 @cache
@@ -75,14 +131,14 @@ def cache_directory(folder: Path) -> Path | None:
         folder: Of sources.
 
     Returns:
-        Below `NUMBA_CACHE_DIR` if that is set; else below the first that can be written of
-        `__pycache__` beside the sources, the user's cache directory, and a private directory under
-        the system's temporary one. A container with a read-only installation and no home has the
-        last alone. None if no code can be kept.
+        Below `NUMBA_CACHE_DIR` if that is set; else below the first of `__pycache__` beside the
+        sources, the user's cache directory, and a directory under the system's temporary one, where
+        this user can write, and nobody else. A container with a read-only installation and no home
+        has the last alone. None if no code can be kept.
     """
     name = f"lakegc-loops-{folder_contents(folder)[:32]}"
-    directories = (place / name for place in _places(folder))
-    return next((each for each in directories if _is_writable(each)), None)
+    made = (_made_private(place / name) for place in _places(folder))
+    return next((each for each in made if each is not None), None)
 
 
 def _places(folder: Path) -> Iterator[Path]:
@@ -95,17 +151,26 @@ def _places(folder: Path) -> Iterator[Path]:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path raises
     if Path(home).is_absolute():
         yield Path(home) / "lakegc"
-    if (private := private_cache_directory()) is not None:
-        yield private
+    # Without a home, such as in a container that does not know the user, this is the last place.
+    yield Path(tempfile.gettempdir()) / f"lakegc-numba-{os.getuid()}"
 
 
-def _is_writable(directory: Path) -> bool:
-    """Make a directory where it is missing, and tell whether this user can write there."""
+def _made_private(directory: Path) -> Path | None:
+    """Make a directory where it is missing; None unless this user can write there, and he alone.
+
+    Kept code is loaded as it is. So a directory that somebody else made, under a name that can be
+    guessed, must not be used; nor one in which others may write a file that is there.
+    """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(directory, os.W_OK | os.X_OK)
+        directory.mkdir(parents=True, mode=0o700, exist_ok=True)
+        # What a link leads to is judged, and is what numba gets: the link may lead elsewhere then.
+        directory = directory.resolve(strict=True)
+        is_open = directory.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    except (OSError, RuntimeError):
+        return None
+    if is_open or objection(directory) or not os.access(directory, os.W_OK | os.X_OK):
+        return None
+    return directory
 
 
 def folder_contents(folder: Path) -> str:
@@ -114,23 +179,3 @@ def folder_contents(folder: Path) -> str:
     return hashlib.sha256(
         b"".join(hashlib.sha256(source.read_bytes()).digest() for source in sources)
     ).hexdigest()
-
-
-def private_cache_directory() -> Path | None:
-    """Make a directory for cached code, as a last resort, that only this user can write.
-
-    Cached code is loaded without a check. So a directory that somebody else made
-    under a name that can be guessed must not be used.
-
-    Returns:
-        The directory; None if it cannot be made or is not only this user's.
-    """
-    user = os.getuid()
-    directory = Path(tempfile.gettempdir()) / f"lakegc-numba-{user}"
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        found = directory.lstat()
-    except OSError:
-        return None
-    private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o022
-    return directory if private and os.access(directory, os.W_OK) else None

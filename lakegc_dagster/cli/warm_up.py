@@ -18,11 +18,12 @@ from lakegc_dagster.terminal import java_process
 from spark_core import graveler
 from spark_core.addresses import address_hashes
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.kept_code import objection
 from spark_core.mark import compared
 from spark_core.model import RunKey
 from spark_core.references.policies import canonical_names
 from spark_core.settings import load_settings
-from spark_core.spark.class_archive import class_archive, objection
+from spark_core.spark.class_archive import class_archive
 from spark_core.spark.java import check_java
 
 # Java writes some 100 MB while it ends.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import ProbeAnswer, Question
-from spark_core.spark.class_archive import class_archive, objection
+from spark_core.kept_code import objection
+from spark_core.spark.class_archive import class_archive
 from spark_core.spark.connect import chosen_remote
 from spark_core.spark.java import check_java
 from spark_core.spark.python_of_executors import try_executors

@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -26,14 +25,13 @@ from pathlib import Path
 import pyspark
 
 from spark_core.errors import SettingsError
+from spark_core.kept_code import objection
 
 _RELEASE = re.compile(r'^JAVA_RUNTIME_VERSION="?([^"\n]+)', re.MULTILINE)
 # The characters that Java takes in a path of this option, and Spark's scripts in a word.
 _PLAIN = re.compile(r"[\w@%+=.,/-]+")
-_ROOT = 0
 # An older file was left by a process that was killed.
 _LEFT_SECONDS = 86_400
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 # Java says nothing if the archive does not fit. Damage counts as that, too: the sums cost a tenth
 # of a second.
@@ -160,7 +158,8 @@ def class_archive() -> ClassArchive | None:
         for jar in sorted((home / "jars").iterdir()):
             content.update(f"{jar.name} {_identity(jar)}\n".encode())
     name = f"spark-{pyspark.__version__}-java-{version}-{content.hexdigest()[:12]}-{place}"
-    directory = cache / "lakegc"
+    # What a link leads to is judged, and is what Java gets: the link may lead elsewhere by then.
+    directory = (cache / "lakegc").resolve()
     if not _PLAIN.fullmatch(str(directory / name)):
         return None
     return ClassArchive(directory, name)
@@ -181,23 +180,3 @@ def _cache_directory() -> Path | None:
     except RuntimeError:
         return None
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-
-
-def objection(path: Path) -> str:
-    """Say why others than this user can write a file or directory; empty if none can.
-
-    All folders above it count: whoever can write one of them can put another file in its place.
-    """
-    mine = {os.geteuid(), _ROOT}
-    try:
-        for step in (found := path.resolve(strict=True), *found.parents):
-            state = step.stat()
-            if state.st_uid not in mine:
-                return f"{step} belongs to another user"
-            # In a directory like /tmp, only the owner of an entry can replace it.
-            guarded = step != found and state.st_mode & stat.S_ISVTX
-            if state.st_mode & _WRITABLE_BY_OTHERS and not guarded:
-                return f"others may write {step}"
-    except OSError as problem:
-        return f"{problem.filename or path}: {problem.strerror}"
-    return ""

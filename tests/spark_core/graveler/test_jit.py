@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -28,12 +30,12 @@ def double(number):
 @pytest.fixture
 def no_writable_place(monkeypatch, tmp_path):
     """A read-only installation and no home: only the temporary directory can be written."""
-    writable = jit._is_writable
+    made = jit._made_private
 
     def below_temporary(directory):
-        return directory.is_relative_to(tmp_path) and writable(directory)
+        return made(directory) if directory.is_relative_to(tmp_path) else None
 
-    monkeypatch.setattr(jit, "_is_writable", below_temporary)
+    monkeypatch.setattr(jit, "_made_private", below_temporary)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     jit.cache_directory.cache_clear()
@@ -44,39 +46,148 @@ def no_writable_place(monkeypatch, tmp_path):
 def test_without_a_writable_place_the_code_goes_to_a_private_directory(no_writable_place):
     compiled = jit.compiled(double)
     assert compiled(21) == 42
-    directory = no_writable_place / f"lakegc-numba-{os.getuid()}"
+    [directory] = (no_writable_place / f"lakegc-numba-{os.getuid()}").iterdir()
     assert directory.stat().st_mode & 0o777 == 0o700
     assert list(directory.rglob("*double*.nbi"))
     assert numba.config.CACHE_DIR == ""
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o720])
-def test_a_directory_that_others_can_write_is_not_used(no_writable_place, mode):
-    directory = no_writable_place / f"lakegc-numba-{os.getuid()}"
-    directory.mkdir()
-    directory.chmod(mode)
-    assert jit.private_cache_directory() is None
+def kept_in(place):
+    """The directory that code of this folder goes to, below a place."""
+    return place / f"lakegc-loops-{jit.folder_contents(Path(__file__).parent)[:32]}"
+
+
+@pytest.fixture
+def shared(monkeypatch, tmp_path):
+    """A shared folder like `/tmp`, which NUMBA_CACHE_DIR names."""
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(0o1777)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(place))
+    jit.cache_directory.cache_clear()
+    yield place
+    jit.cache_directory.cache_clear()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o750, 0o1777])
+def test_a_directory_that_others_can_enter_is_not_used(shared, mode):
+    kept_in(shared).mkdir()
+    kept_in(shared).chmod(mode)
     assert jit.compiled(double)(21) == 42
-    assert not list(directory.rglob("*"))
+    assert not list(shared.rglob("*.nb?"))
 
 
-def test_a_link_in_the_place_of_the_directory_is_not_used(no_writable_place):
-    elsewhere = no_writable_place / "elsewhere"
-    elsewhere.mkdir(mode=0o700)
-    (no_writable_place / f"lakegc-numba-{os.getuid()}").symlink_to(elsewhere)
-    assert jit.private_cache_directory() is None
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_directory_that_others_can_replace_is_not_used(shared, mode):
+    shared.chmod(mode)
+    assert jit.compiled(double)(21) == 42
+    assert not list(shared.rglob("*.nb?"))
+
+
+def test_a_link_to_a_directory_that_others_can_enter_is_not_used(shared, tmp_path):
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    kept_in(shared).symlink_to(tmp_path / "elsewhere")
+    assert jit.compiled(double)(21) == 42
+    assert not list(tmp_path.rglob("*.nb?"))
+
+
+def test_what_a_link_led_to_is_used_and_not_the_link_which_may_lead_elsewhere_then(
+    shared, tmp_path
+):
+    (tmp_path / "mine").mkdir(mode=0o700)
+    kept_in(shared).symlink_to(tmp_path / "mine")
+    assert jit.cache_directory(Path(__file__).parent) == tmp_path / "mine"
+
+
+RAN = []
+
+
+def run_by_a_pickle():
+    RAN.append("planted")
+
+
+class Planted:
+    """A pickle that runs what its maker likes."""
+
+    def __reduce__(self):
+        return run_by_a_pickle, ()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_pickles_in_a_directory_that_somebody_else_made_never_run(shared):
+    kept_in(shared).mkdir(mode=0o700)
+    assert jit.compiled(double)(21) == 42
+    [index] = shared.rglob("*.nbi")
+    index.write_bytes(pickle.dumps(Planted()))
+    os.chown(kept_in(shared), 12345, -1)
+    jit.cache_directory.cache_clear()
+    assert jit.compiled(double)(21) == 42
+    assert RAN == []
+    assert index.exists()
 
 
 def test_a_temporary_directory_that_is_missing_is_no_error(no_writable_place, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(no_writable_place / "missing"))
-    assert jit.private_cache_directory() is None
+    file = no_writable_place / "a file"
+    file.touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(file))
+    assert jit.cache_directory(Path(__file__).parent) is None
     assert jit.compiled(double)(21) == 42
+
+
+def flipped(content):
+    at = content.index(b"\x7fELF") + 200
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+DAMAGES = {
+    "empty list": ("*.nbi", lambda _: b""),
+    "half a list": ("*.nbi", lambda content: content[: len(content) // 2]),
+    "foreign list": ("*.nbi", lambda _: b"no pickle"),
+    "empty code": ("*.nbc", lambda _: b""),
+    "half the code": ("*.nbc", lambda content: content[: len(content) // 2]),
+    "another bit of the code": ("*.nbc", flipped),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_code_is_compiled_anew_and_replaced(no_writable_place, damage):
+    pattern, damaged = DAMAGES[damage]
+    assert jit.compiled(double)(21) == 42
+    [file] = no_writable_place.rglob(pattern)
+    whole = file.read_bytes()
+    file.write_bytes(damaged(whole))
+    again = jit.compiled(double)
+    assert again(21) == 42
+    assert not again.stats.cache_hits
+    assert file.read_bytes() != damaged(whole)
+    healed = jit.compiled(double)
+    assert healed(21) == 42
+    assert sum(healed.stats.cache_hits.values()) == 1
+
+
+def test_code_of_other_types_is_not_taken_for_that_of_a_call(no_writable_place):
+    loop = jit.compiled(double)
+    assert (loop(21), loop(0.5)) == (42, 1.0)
+    whole, half = sorted(no_writable_place.rglob("*.nbc"))
+    whole.write_bytes(half.read_bytes())
+    assert type(jit.compiled(double)(21)) is int
+
+
+@pytest.mark.parametrize("wrong", [errno.ENOSPC, errno.EACCES, errno.EIO, errno.EROFS])
+def test_code_that_cannot_be_kept_is_compiled(no_writable_place, monkeypatch, wrong):
+    def refused(*_):
+        raise OSError(wrong, os.strerror(wrong))
+
+    loop = jit.compiled(double)
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", refused)
+    assert loop(21) == 42
+    assert not list(no_writable_place.rglob("*.nb?"))
 
 
 def test_every_loop_is_kept_on_disk():
     loops = [loop for _, loop in _loops()]
     assert len(loops) > 30
-    assert all(type(loop._cache).__name__ == "FunctionCache" for loop in loops)
+    assert all(type(loop._cache) is jit._KeptCode for loop in loops)
 
 
 def _loops():

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_core.errors import SettingsError
+from spark_core.kept_code import objection
 from spark_core.spark import class_archive as archives
-from spark_core.spark.class_archive import class_archive, find_java, objection
+from spark_core.spark.class_archive import class_archive, find_java
 
 
 @pytest.fixture
@@ -144,6 +145,13 @@ def test_a_link_is_judged_by_what_it_leads_to(cache, tmp_path):
     moved = made.rename(elsewhere / made.name)
     made.symlink_to(moved)
     assert class_archive().options == ""
+
+
+def test_java_gets_what_a_link_led_to_when_it_was_judged(cache, tmp_path):
+    (tmp_path / "mine").mkdir(mode=0o700)
+    cache.parent.mkdir()
+    cache.symlink_to(tmp_path / "mine")
+    assert _made(class_archive()).parent == tmp_path / "mine"
 
 
 def test_no_archive_is_written_where_others_could_change_it(cache):
