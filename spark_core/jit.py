@@ -18,7 +18,7 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from spark_core.kept_code import objection
+from spark_core.kept_code import objection, user_cache
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -102,13 +102,10 @@ class _KeptCode(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was kept for the types of a call; None where there is nothing to be used."""
         try:
-            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            if found is None or found.signature.args == sig:
-                return found
-        except Exception:  # noqa: BLE001, S110 - a damaged pickle may raise anything
-            pass
-        self._forget()
-        return None
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception:  # noqa: BLE001 - a damaged pickle may raise anything
+            self._forget()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for the types of a call, if that can be kept."""
@@ -147,10 +144,8 @@ def _places(folder: Path) -> Iterator[Path]:
         yield Path(named).absolute()
         return
     yield folder / "__pycache__"
-    # Without a home, as a user whom the container does not know, it stays as it is written.
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path raises
-    if Path(home).is_absolute():
-        yield Path(home) / "lakegc"
+    if (cache := user_cache()) is not None:
+        yield cache / "lakegc"
     # Without a home, such as in a container that does not know the user, this is the last place.
     yield Path(tempfile.gettempdir()) / f"lakegc-numba-{os.getuid()}"
 

@@ -17,19 +17,23 @@ DEEPEST = 100
 _NESTING = (dict, list)
 
 
+class NamedTwiceError(ValueError):
+    """A name is twice in an object: of its two values, another reader takes the other."""
+
+
 def read_json(text: str | bytes, *, each_once: bool = False) -> Any:
     """Read JSON.
 
     Args:
         text: The text.
-        each_once: Refuse a name that is twice in an object: of its two values, another reader takes
-            the other.
+        each_once: Refuse a name that is twice in an object, as in whatever people write.
 
     Raises:
-        ValueError: If it is no JSON, or is nested deeper than `DEEPEST`.
+        ValueError: If it is no JSON, or is nested deeper than `DEEPEST`; as `NamedTwiceError` if it
+            has a name twice.
     """
     try:
-        found = json.loads(text, object_pairs_hook=_each_once if each_once else None)
+        found = json.loads(text, object_pairs_hook=once_each if each_once else None)
     except RecursionError:
         raise _too_deep() from None
     _require_shallow(found)
@@ -50,11 +54,16 @@ def read_toml(text: str) -> dict[str, Any]:
     return found
 
 
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return names with their values.
+
+    Raises:
+        NamedTwiceError: If a name is there twice.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"it has the field `{twice}` twice")
+        raise NamedTwiceError(f"it has the field `{twice}` twice")
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 _ROOT = 0
@@ -32,3 +33,15 @@ def objection(path: Path) -> str:
     except OSError as problem:
         return f"{problem.filename or path}: {problem.strerror}"
     return ""
+
+
+def user_cache() -> Path | None:
+    """Return where programs of this user keep what they can make again; None without a home."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if chosen.is_absolute():
+        return chosen
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")

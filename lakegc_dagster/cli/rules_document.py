@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json
+from spark_core.text_files import read_text
 
 if TYPE_CHECKING:
     from spark_core.model import RetentionRules
@@ -48,15 +49,15 @@ def read_rules(path: Path, *, longest_days: int) -> RetentionRules:
     """
     from spark_core.model import RetentionRules
 
+    text = read_text(path, str(path))
     try:
-        document = read_json(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise SettingsError(f"{path} cannot be read ({problem.strerror}).") from None
+        document = read_json(text, each_once=True)
     except ValueError as problem:
-        raise SettingsError(f"{path} is not JSON ({problem})", _EXAMPLE) from None
+        raise SettingsError(f"{path} is not JSON that can be used ({problem})", _EXAMPLE) from None
     if not isinstance(document, dict) or not {_DEFAULT} <= document.keys() <= {_DEFAULT, _BRANCHES}:
         raise SettingsError(f"{path} has other keys than {_DEFAULT} and {_BRANCHES}", _EXAMPLE)
-    listed = document.get(_BRANCHES, [])
+    # The server writes null where there are rules of no branch.
+    listed = [] if document.get(_BRANCHES) is None else document[_BRANCHES]
     if not isinstance(listed, list):
         raise SettingsError(f"{path}: {_BRANCHES} is no list", _EXAMPLE)
     days: dict[str, int] = {}

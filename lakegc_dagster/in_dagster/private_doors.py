@@ -25,6 +25,8 @@ import yaml
 from dagster_shared.error import SerializableErrorInfo
 
 from lakegc_dagster.runs.job_names import REQUESTED_RUNS
+from spark_core.text_files import read_text
+from spark_core.yaml_documents import read_yaml
 
 try:
     from dagster._core.errors import DagsterUserCodeProcessError as _ShownAsItSays
@@ -103,7 +105,7 @@ def instance_without_log_files(home: Path) -> Iterator[dg.DagsterInstance]:
             yield instance
         return
     with tempfile.NamedTemporaryFile("w", dir=home, prefix=".lakegc-", suffix=".yaml") as file:
-        config = yaml.safe_load((home / "dagster.yaml").read_text()) or {}
+        config = read_yaml(read_text(home / "dagster.yaml", str(home / "dagster.yaml"))) or {}
         if not isinstance(config, dict):
             raise yaml.YAMLError("it is no mapping of names")
         yaml.safe_dump({**config, "compute_logs": NO_LOG_FILES}, file)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.json_and_toml import NamedTwiceError
 from spark_core.phases import add_state, state_of
 
 _NEXT_STEPS = {
@@ -60,7 +61,7 @@ def in_dagsters_home(home: Path) -> Iterator[None]:
     from dagster_shared.check import CheckError
     from sqlalchemy.exc import SQLAlchemyError
 
-    unusable = (yaml.YAMLError, UnicodeDecodeError, CheckError, dg.DagsterError)
+    unusable = (yaml.YAMLError, UnicodeDecodeError, NamedTwiceError, CheckError, dg.DagsterError)
     try:
         yield
     except SQLAlchemyError as error:

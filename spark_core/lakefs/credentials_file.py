@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_core.errors import SettingsError
-from spark_core.json_and_toml import read_toml
+from spark_core.json_and_toml import NamedTwiceError, once_each, read_toml
 from spark_core.lakefs.aws_role import TokenOfAwsRole
+from spark_core.text_files import read_text
 
 KEYS = ("access_key_id", "secret_access_key")
 _PROVIDER = "credentials.provider"
@@ -31,6 +32,7 @@ _OF_LAKECTL = (
 )
 # A duration of Go: "1h30m". A bare number is one of seconds, as the name of the setting says.
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_WAY_ON = "Mend it, or set the keys in the environment."
 _LEAST_SECONDS, _MOST_SECONDS = 1, 7 * 86_400
 
 
@@ -48,7 +50,7 @@ def read_credentials_file(path: Path, endpoint: str, env: Mapping[str, str]) -> 
     Raises:
         SettingsError: If the file cannot be read or says something else than one way to log in.
     """
-    found = dict(_flat(_parsed(path)))
+    found = _parsed(path)
     if any(name.startswith(("credentials.", "server.")) for name in found):
         found |= {
             name: env[variable] for name in _OF_LAKECTL if (variable := _variable(name)) in env
@@ -77,37 +79,33 @@ def endpoint_in(path: Path, env: Mapping[str, str]) -> str | None:
     Raises:
         SettingsError: If the file cannot be read.
     """
-    found = dict(_flat(_parsed(path))) if path.exists() else {}
+    found = _parsed(path) if path.exists() else {}
     endpoint = env.get(_variable(_ENDPOINT)) or found.get(_ENDPOINT)
     return endpoint if isinstance(endpoint, str) else None
 
 
-def _parsed(path: Path) -> Mapping[str, Any]:
-    """Read the file by the first of the formats that it is in."""
+def _parsed(path: Path) -> dict[str, Any]:
+    """Read the file by the first of the formats that it is in, with dotted names."""
     import yaml
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        # The decoder's own words quote the file's bytes.
-        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
-        raise _unreadable(path, reason) from None
-    readers: tuple[Callable[[str], Any], ...] = (yaml.safe_load, read_toml, _ini)
+    from spark_core.yaml_documents import read_yaml
+
+    text = read_text(path, f"the credentials_file {path}", _WAY_ON)
+    readers: tuple[Callable[[str], Any], ...] = (read_yaml, read_toml, _ini)
     for read in readers:
         try:
             found = read(text)
-        except (yaml.YAMLError, ValueError, RecursionError, configparser.Error):
+            if isinstance(found, Mapping):
+                return once_each([*_flat(found)])
+        except NamedTwiceError as twice:
+            raise _unreadable(path, str(twice)) from None
+        except (yaml.YAMLError, ValueError, configparser.Error):
             continue
-        if isinstance(found, Mapping):
-            return found
     raise _unreadable(path, "it is no YAML, JSON, TOML or INI, or has a name twice")
 
 
-def _unreadable(path: Path, reason: str | None) -> SettingsError:
-    return SettingsError(
-        f"the credentials_file {path} cannot be read ({reason})",
-        "Mend it, or set the keys in the environment.",
-    )
+def _unreadable(path: Path, reason: str) -> SettingsError:
+    return SettingsError(f"the credentials_file {path} cannot be read ({reason})", _WAY_ON)
 
 
 def _ini(text: str) -> dict[str, Any]:

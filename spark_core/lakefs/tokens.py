@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.json_and_toml import read_json
 from spark_core.pasted_keys import require_plain
+from spark_core.text_files import read_text
 
 _COMMAND_SECONDS = 60.0
 
@@ -97,14 +98,7 @@ class TokenInFile:
 
     def read(self, _log_in: LogIn) -> Token:
         """Read the token."""
-        try:
-            text = Path(self.path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            # The decoder's own words quote the file's bytes.
-            reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
-            raise SettingsError(
-                f"{self.called} cannot be read ({reason})", "Mend the file, or correct token_file."
-            ) from None
+        text = read_text(Path(self.path), self.called, "Mend the file, or correct token_file.")
         return Token.parse(text, self.called)
 
 

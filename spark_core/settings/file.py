@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from spark_core.errors import SettingsError
-from spark_core.json_and_toml import read_json, read_toml
+from spark_core.json_and_toml import NamedTwiceError, read_json, read_toml
 from spark_core.settings.line_of_setting import Place, line_of
+from spark_core.text_files import read_text
 
 PREFIX = "LAKEGC__"
 
@@ -100,11 +101,9 @@ def read_file(
     text = ""
     document: dict[str, Any] = {}
     if path is not None:
+        text = read_text(path, str(path))
         try:
-            text = path.read_text(encoding="utf-8")
             document = read_toml(text)
-        except OSError as problem:
-            raise SettingsError(f"{path} cannot be read ({problem.strerror}).") from None
         except ValueError as problem:
             raise SettingsError(f"{path} is not TOML: {problem}", "Mend that line.") from None
     source = SettingsSource(path, text, document)
@@ -211,16 +210,20 @@ def _override(source: SettingsSource, variable: str, text: str, model: type[Base
                 # The file has a value where a table belongs; the model's own refusal says so.
                 return
             table = inner
-    table[place[-1]] = _value(annotation, text)
+    if twice := source.variables.get(tuple(place)):
+        raise SettingsError(f"{twice} and {variable} name one setting", "Unset one of them.")
+    table[place[-1]] = _value(annotation, variable, text)
     source.variables[tuple(place)] = variable
 
 
-def _value(annotation: Any, text: str) -> Any:
+def _value(annotation: Any, variable: str, text: str) -> Any:
     """Read a variable's text as the setting's type; the model refuses what cannot be read so."""
     if str in {annotation, *get_args(annotation)} and get_origin(annotation) not in {dict, list}:
         return text
     try:
-        return read_json(text)
+        return read_json(text, each_once=True)
+    except NamedTwiceError as twice:
+        raise SettingsError(f"{variable}: {twice}", "Say it once.") from None
     except ValueError:
         return text
 

@@ -238,11 +238,13 @@ class NotifySettings(Section):
     def _is_json(cls, template: str | None) -> str | None:
         if template is not None:
             try:
-                read_json(fill_template(template, dict.fromkeys(TEMPLATE_NAMES, "")))
-            except (ValueError, KeyError):
+                read_json(
+                    fill_template(template, dict.fromkeys(TEMPLATE_NAMES, "")), each_once=True
+                )
+            except (ValueError, KeyError) as problem:
                 raise ValueError(
                     f"JSON in which {', '.join(f'${name}' for name in TEMPLATE_NAMES)} stand for "
-                    "values"
+                    f"values, each name once ({problem})"
                 ) from None
         return template
 

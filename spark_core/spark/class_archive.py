@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +24,7 @@ from pathlib import Path
 import pyspark
 
 from spark_core.errors import SettingsError
-from spark_core.kept_code import objection
+from spark_core.kept_code import objection, user_cache
 
 _RELEASE = re.compile(r'^JAVA_RUNTIME_VERSION="?([^"\n]+)', re.MULTILINE)
 # The characters that Java takes in a path of this option, and Spark's scripts in a word.
@@ -144,7 +143,7 @@ def class_archive() -> ClassArchive | None:
         The archive, whether it exists or not. None if there can be none: without Java, without a
         home, or under a name that Java or Spark's scripts would split.
     """
-    java, cache = find_java(), _cache_directory()
+    java, cache = find_java(), user_cache()
     if java is None or cache is None:
         return None
     java, home = java.resolve(), spark_home().resolve()
@@ -168,15 +167,3 @@ def class_archive() -> ClassArchive | None:
 def _identity(file: Path) -> str:
     found = file.stat()
     return f"{found.st_size} {found.st_mtime_ns}"
-
-
-def _cache_directory() -> Path | None:
-    """Return where programs of this user keep what they can make again; None without a home."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if chosen.is_absolute():
-        return chosen
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from spark_core.branches.stale.server_patterns import hook_names
 
@@ -71,10 +70,11 @@ def _patterns(text: str) -> tuple[str, ...] | None:
     """Return the patterns of all events; None if the text is no YAML, or not in lakeFS's form."""
     import yaml
 
+    from spark_core.yaml_documents import read_yaml
+
     try:
-        # It makes nothing but texts, lists and mappings. The others read the key `on` as True.
-        found: Any = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - as it says
-    except (yaml.YAMLError, RecursionError):
+        found = read_yaml(text, as_words=True)
+    except (yaml.YAMLError, ValueError):
         return None
     events = found.get("on") if isinstance(found, dict) else None
     if not isinstance(events, dict):

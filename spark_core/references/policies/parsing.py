@@ -14,6 +14,7 @@ from spark_core.references.policies.document import Policy
 from spark_core.references.policies.faults import Fault, Faults, PolicyError
 from spark_core.references.policies.places import UnreadableError, Value, shown
 from spark_core.references.policies.rule_parsing import BRANCH, read_rule
+from spark_core.text_files import text_of
 
 MOST_RULES = 1_000
 MOST_BYTES = 1_000_000
@@ -28,14 +29,13 @@ def parse(data: bytes, *, name: str) -> Policy:
 
     Raises:
         PolicyError: With every fault and its place in the file.
+        SettingsError: If it is no text in UTF-8.
     """
     if len(data) > MOST_BYTES:
         problem = f"it has {len(data):,} bytes, at most {MOST_BYTES:,} are read"
         raise PolicyError.of(name, [Fault(None, "", problem)])
     try:
-        root = places.read(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as wrong:
-        raise PolicyError.of(name, [Fault(None, "", f"byte {wrong.start} is not UTF-8")]) from None
+        root = places.read(text_of(data, name))
     except UnreadableError as unreadable:
         raise PolicyError.of(name, [Fault(unreadable.place, "", unreadable.problem)]) from None
     faults = Faults()

@@ -199,21 +199,22 @@ def _json_word(place: TextPlace, word: str) -> Any:
 def _yaml(text: str) -> Value:
     import yaml
 
+    from spark_core.yaml_documents import Values
+
     try:
+        # It ends at what is nested too deep, which a look at the events alone would not.
+        node = yaml.compose(text, Loader=Values)
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             is_tagged = getattr(event, "tag", None) not in (None, "!")
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or is_tagged:
                 raise UnreadableError(
                     _mark(event.start_mark), "anchors, aliases and tags are not accepted"
                 )
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         raise UnreadableError(mark and _mark(mark), str(problem.problem)) from None
     except yaml.YAMLError as problem:
         raise UnreadableError(None, str(problem).splitlines()[0]) from None
-    except RecursionError:
-        raise UnreadableError(None, f"values are nested deeper than {_DEEPEST}") from None
     if node is None:
         raise UnreadableError(TextPlace(1, 1), "there is nothing in it")
     return _of_node(node, 0)

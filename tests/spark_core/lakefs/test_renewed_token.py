@@ -218,7 +218,7 @@ def test_a_file_that_changes_counts_at_the_next_call(tmp_path: Path, clock: Fake
     ("content", "text"),
     [
         (None, r"cannot be read \(No such file or directory\)"),
-        (b"\xffhush", "it is not text"),
+        (b"\xffhush", "it is not UTF-8"),
         (b" \n", "is empty"),
         (b"hu\xe2\x80\x93sh", r"has U\+2013"),
         (b"hush\nhush", r"has U\+000A"),

@@ -9,7 +9,6 @@ import pytest
 
 from spark_core.errors import SettingsError
 from spark_core.kept_code import objection
-from spark_core.spark import class_archive as archives
 from spark_core.spark.class_archive import class_archive, find_java
 
 
@@ -174,9 +173,7 @@ def test_without_java_or_a_home_there_is_no_archive(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/not/heeded")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert str(class_archive().directory).startswith(str(tmp_path))
-    monkeypatch.setattr(
-        archives.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home"))
-    )
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     assert class_archive() is None
 
 
