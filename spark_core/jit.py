@@ -87,8 +87,10 @@ class _Proved(CompileResultCacheImpl):
         digest, content = payload
         if hashlib.sha256(content).digest() != digest:
             raise ValueError("kept code was changed")
-        kept = pickle.loads(content)  # noqa: S301 - as just proved
-        return super().rebuild(target_context, kept)  # type: ignore[no-untyped-call]
+        return super().rebuild(  # type: ignore[no-untyped-call]
+            target_context,
+            pickle.loads(content),  # noqa: S301 - as just proved
+        )
 
 
 class _KeptCode(FunctionCache):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -52,8 +53,9 @@ from spark_core.records.tables import TableSpec
 from spark_core.records.writing import Draft
 from spark_core.run import Run, open_run
 from spark_core.run.local_path import page_after, page_to_open
-from spark_core.settings import Settings
+from spark_core.settings import Settings, load_settings
 from spark_core.settings.environment import open_environment, session_of
+from spark_core.settings.file import PREFIX, Beside
 from spark_core.spark import placement
 from spark_core.spark.session import default_master
 from spark_core.sweep import left_open
@@ -88,7 +90,8 @@ class Asked:
     """What Dagster asks for; JSON values only.
 
     Attributes:
-        settings: The document of the settings.
+        settings: The document of the settings, without secrets.
+        environment: Names of the variables by which the environment here says those, if need be.
         file: Their file, from whose folder relative paths begin; None when there was none.
         repository: Repository id.
         run: Run key.
@@ -101,6 +104,7 @@ class Asked:
     """
 
     settings: Mapping[str, Any]
+    environment: Sequence[str]
     file: str | None
     repository: str
     run: str
@@ -174,7 +178,12 @@ def _s3() -> Any:
 
 
 def _opened(asked: Asked) -> Run:
-    settings = Settings.model_validate(asked.settings)
+    here = {
+        name: said
+        for name, said in os.environ.items()
+        if name in asked.environment or not name.startswith(PREFIX)
+    }
+    settings = load_settings(env=here, beside=Beside("Dagster", asked.settings))
     settings._file = None if asked.file is None else Path(asked.file)  # noqa: SLF001 - as in loading
     environment = open_environment(settings, partial(_session, settings))
     if default_master() is None:

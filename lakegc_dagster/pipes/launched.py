@@ -43,6 +43,8 @@ from spark_core.phases import add_state
 from spark_core.prices import Price
 from spark_core.records.manifest import Manifest
 from spark_core.settings import Settings
+from spark_core.settings.file import PREFIX, leaves
+from spark_core.settings.secrets import without_secrets
 
 # Under this name the entry finds what is asked.
 ASKED = "lakegc"
@@ -66,7 +68,7 @@ def build_launched(
     """Make the assets and checks of a run as one step that starts the run elsewhere.
 
     Args:
-        settings: The settings, which the entry is given; they have no secrets.
+        settings: The settings, which the entry is given without secrets.
         names: Those of the collector.
         assets: The assets as they are made here.
         launcher: Starts the entry, and waits for it.
@@ -104,7 +106,7 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
     repository_id, key = parse_partition_key(context.partition_key)
     settings.repository(repository_id)
     return {
-        "settings": told_settings(settings),
+        **told_settings(settings),
         "file": None if settings.file is None else str(settings.file),
         "repository": repository_id,
         "run": str(key),
@@ -118,12 +120,18 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
 
 
 def told_settings(settings: Settings) -> dict[str, Any]:
-    """Return what is told of the settings: all that they say, but no Spark Connect server.
+    """Return what is told of the settings: what they say without secrets, and who has to say those.
 
-    Its address may hold a token, and what is launched has a Spark of its own.
+    What is launched has a Spark of its own, and so is not told of a Spark Connect server.
     """
-    left_out = {"spark": {"master"}} if settings.spark.remote else None
-    return settings.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+    # It needs neither, and neither is made to be told.
+    said = settings.model_dump(mode="json", exclude_unset=True, exclude={"launch", "notify"})
+    if settings.spark.remote:
+        del said["spark"]["master"]
+    told = without_secrets(said)
+    secret = set(leaves(said)) - set(leaves(told))
+    variables = {f"{PREFIX}{'__'.join(map(str, place[:2])).upper()}" for place in secret}
+    return {"settings": told, "environment": sorted(variables)}
 
 
 def results_of(

@@ -15,16 +15,10 @@ from pydantic_core import ErrorDetails
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import NamedTwiceError, read_json, read_toml
 from spark_core.settings.line_of_setting import Place, line_of
+from spark_core.settings.secrets import is_secret
 from spark_core.text_files import read_text
 
 PREFIX = "LAKEGC__"
-
-# Names that only ever hold secrets. Names in `..._env`, `..._file` and `..._command` say where a
-# secret is.
-_SECRET = re.compile(
-    r"secret|password|passwd|token|account_?key|private_?key|^access_?key", re.IGNORECASE
-)
-_POINTER = re.compile(r"_(env|file|command)$")
 
 
 @dataclass(frozen=True)
@@ -230,7 +224,7 @@ def _value(annotation: Any, variable: str, text: str) -> Any:
 
 def _add(source: SettingsSource, beside: Beside) -> None:
     """Put into a document what is said beside it, which it must not say, too."""
-    for *above, name in list(_leaves(beside.document)):
+    for *above, name in list(leaves(beside.document)):
         table: Any = source.document
         said: Any = beside.document
         for part in above:
@@ -245,22 +239,19 @@ def _add(source: SettingsSource, beside: Beside) -> None:
         source.variables[place] = beside.by
 
 
-def _leaves(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
+def leaves(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
+    """Yield where a document says something that is no table."""
     for name, value in table.items():
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, (*above, name))
+            yield from leaves(value, (*above, name))
         else:
             yield (*above, name)
 
 
-def is_secret(name: str) -> bool:
-    """Say whether a setting of this name holds a secret, and does not only say where one is."""
-    return bool(_SECRET.search(name)) and not _POINTER.search(name)
-
-
 def _refuse_secrets(source: SettingsSource) -> None:
-    for loc in _places(source.document):
-        if is_secret(str(loc[-1])):
+    for loc in leaves(source.document):
+        # A repository or a storage may be called whatever it is.
+        if loc[:-1] not in (("repositories",), ("storages",)) and is_secret(str(loc[-1])):
             raise SettingsError(
                 f"{source.place(loc)}: {_title(loc)} is a secret, and secrets do not belong in "
                 "this file",
@@ -268,10 +259,3 @@ def _refuse_secrets(source: SettingsSource) -> None:
                 "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or "
                 "name a credentials_file (for a token, a token_file or token_command).",
             )
-
-
-def _places(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
-    for name, value in table.items():
-        yield (*above, name)
-        if isinstance(value, Mapping):
-            yield from _places(value, (*above, name))

@@ -89,7 +89,7 @@ class SparkSettings(Section):
     @classmethod
     def _hides_no_token(cls, master: str | None) -> str | None:
         # Spark's own refusal would quote it.
-        if master is not None and ";" in master and not master.startswith(_CONNECT):
+        if master and ("?" in master or (";" in master and not master.startswith(_CONNECT))):
             raise ValueError(f"a Spark master, or a Spark Connect server like {_CONNECT}host:15002")
         return master
 

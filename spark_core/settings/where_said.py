@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from spark_core.settings import Settings, find_file
-from spark_core.settings.file import SettingsSource, is_secret, read_file
+from spark_core.settings.file import SettingsSource, read_file
 from spark_core.settings.login import KEY_PAIR
+from spark_core.settings.secrets import HIDDEN, shown
 
 DEFAULT = "default"
-_HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def variables_of_log_in(settings: Settings, env: Mapping[str, str]) -> Iterator[
         if name.endswith("_env") and variable
     ]
     for variable, why in (*((name, "the key pair") for name in KEY_PAIR), *named):
-        value = f"set {_HIDDEN}" if env.get(variable) else "not set"
+        value = f"set {HIDDEN}" if env.get(variable) else "not set"
         yield Said("environment", variable, value, why)
 
 
@@ -101,24 +101,8 @@ def _text(name: str, value: Any) -> str:
     """Return a value as TOML has it, with everything hidden that may be a secret."""
     if value is None:
         return "none"
-    if name == "token_command" and value:
-        return f"{json.dumps(value[:1])} {_HIDDEN if value[1:] else ''}".rstrip()
-    if isinstance(value, str):
-        # The address of a Spark Connect server may carry a token.
-        plain, more, secret = value.partition(";")
-        return json.dumps(f"{plain}; {_HIDDEN}" if name == "master" and more + secret else value)
-    if isinstance(value, list):
-        return f"[{', '.join(_word(each) for each in value)}]"
+    value = shown(name, value)
     if isinstance(value, dict):
-        pairs = (
-            f"{json.dumps(key)} = {_HIDDEN if is_secret(key) else json.dumps(each)}"
-            for key, each in value.items()
-        )
+        pairs = (f"{json.dumps(key)} = {json.dumps(each)}" for key, each in value.items())
         return f"{{{', '.join(pairs)}}}"
     return json.dumps(value)
-
-
-def _word(word: Any) -> str:
-    """Return one word of a list; of an option `name=value` that may be secret, the name."""
-    name, sign, _ = str(word).partition("=")
-    return json.dumps(f"{name}={_HIDDEN}" if sign and is_secret(name) else word)

@@ -99,9 +99,9 @@ def test_config_says_the_line_or_variable_of_each_setting_and_shows_no_secret(ho
     assert shown.exit_code == 0, shown.output
     for line in (
         'endpoint = "https://lakefs.example.com"   # lakegc.toml, line 2',
-        'token_command = ["vault"] (hidden)   # lakegc.toml, line 3',
+        'token_command = ["vault", "(hidden)"]   # lakegc.toml, line 3',
         'mode = "sweep"   # LAKEGC__DEFAULTS__MODE',
-        'master = "sc://host:15002/; (hidden)"   # LAKEGC__SPARK__MASTER',
+        'master = "sc://host:15002/;(hidden)"   # LAKEGC__SPARK__MASTER',
         "min_age_hours = 48.0   # lakegc.toml, line 5",
         "other = as [defaults]   # lakegc.toml, line 6",
         "LAKEGC_SECRET_ACCESS_KEY: set (hidden)   # the key pair",

@@ -1,5 +1,6 @@
 """A run in another process, started by Dagster, comes back as if it had run here."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import add_partition, partition_key
-from lakegc_dagster.pipes import launched
+from lakegc_dagster.pipes import entry, launched
 from lakegc_dagster.pipes.entry import told_of
 from lakegc_dagster.pipes.launched import STEP, told_settings
 from lakegc_dagster.pipes.launchers import ENTRY, command_of, in_a_process
@@ -140,12 +141,90 @@ def test_a_run_elsewhere_of_a_mark_that_is_there_shows_it_and_begins_no_sweep(pl
 def test_what_is_launched_is_told_the_master_and_no_connect_server_with_its_token():
     def told(master):
         server = {"endpoint": "http://127.0.0.1:9"}
-        return told_settings(Settings.model_validate({"server": server, "spark": master}))
+        document = {"server": server, "spark": master}
+        return told_settings(Settings.model_validate(document))["settings"]
 
     assert told({"master": "yarn"})["spark"] == {"master": "yarn"}
     assert told({"master": "sc://host:443/;token=S3CRET", "always": True})["spark"] == {
         "always": True
     }
+
+
+SECRET = {
+    "spark": {
+        "config": {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": "S3CRET",
+            "spark.hadoop.fs.s3a.access.key": "S3CRET",
+            "spark.hadoop.fs.azure.account.key.acct.dfs.core.windows.net": "S3CRET",
+            "spark.executorEnv.AZURE_STORAGE_KEY": "S3CRET",
+            "spark.driver.extraJavaOptions": "-Da=b -Djavax.net.ssl.keyStorePassword=S3CRET",
+        }
+    },
+    "server": {
+        "endpoint": "http://127.0.0.1:9",
+        "token_command": ["vault", "-token=S3CRET"],
+        "aws_iam_headers": {"Authorization": "S3CRET"},
+    },
+    "launch": {"with": "spark-submit", "arguments": ["--conf", "a.password=S3CRET"]},
+    "notify": {"webhook_env": "HOOK", "webhook_template": '{"routing_key": "S3CRET"}'},
+    "repositories": {"one-key": {"mode": "mark"}},
+}
+
+
+def test_the_context_of_no_client_holds_a_secret_but_the_names_of_the_variables_that_do():
+    asked = []
+
+    def launcher(_context, extras):
+        asked.append(extras)
+        return SimpleNamespace(get_custom_messages=list)
+
+    defs = build_defs(Settings.model_validate(SECRET), names=NAMES, launcher=launcher)
+    with dg.DagsterInstance.ephemeral() as instance:
+        key = new_key()
+        add_partitions(instance, ["one-key"], [key], NAMES)
+        defs.resolve_job_def(NAMES.named("mark")).execute_in_process(
+            instance=instance, partition_key=partition_key("one-key", key), raise_on_error=False
+        )
+    [extras] = asked
+    assert "S3CRET" not in json.dumps(extras)
+    told = extras[launched.ASKED]
+    assert told["settings"] == {
+        "spark": {"config": {"spark.authenticate": "true"}},
+        "server": {"endpoint": "http://127.0.0.1:9", "aws_iam_headers": {}},
+        "repositories": {"one-key": {"mode": "mark"}},
+    }
+    assert told["environment"] == [
+        "LAKEGC__SERVER__AWS_IAM_HEADERS", "LAKEGC__SERVER__TOKEN_COMMAND", "LAKEGC__SPARK__CONFIG",
+    ]  # fmt: skip
+
+
+def test_the_entry_takes_what_it_was_not_told_from_its_own_environment_and_nothing_else(
+    monkeypatch,
+):
+    config = SECRET["spark"]["config"]
+    monkeypatch.setenv("LAKEGC__SPARK__CONFIG", json.dumps(config))
+    monkeypatch.setenv("LAKEGC__DEFAULTS__MODE", "sweep")
+    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", "hush")
+    opened = []
+    monkeypatch.setattr(entry, "open_environment", lambda settings, _spark: opened.append(settings))
+    monkeypatch.setattr(entry, "open_run", lambda *_, **_options: None)
+    document = {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one-key": {}}}
+    told = told_settings(
+        Settings.model_validate({**document, "spark": {"config": config, "always": True}})
+    )
+    key = str(new_key())
+    entry._opened(
+        entry.Asked(
+            **told, file=None, repository="one-key", run=key, assets=[], checks=[], options={}
+        )
+    )
+    [settings] = opened
+    assert settings.spark.config == config
+    assert settings.spark.always
+    assert settings.defaults.mode == "mark"
+    assert settings.server_options().secret_access_key == "hush"
 
 
 @pytest.mark.deep
