@@ -27,7 +27,7 @@ _COLLECTED_KINDS = ("s3", "gs", "azure", "local")
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 # A URI with one of these has a query, an escape or a user part, and takes the slow path.
-SECOND_READING = r"[?%@]"
+SECOND_READING = r"[?%]|://[^/]*@"
 
 _SECOND_READING_PATTERN = arrow_pattern(SECOND_READING)
 
@@ -55,7 +55,7 @@ class NamespaceUri:
                 "(s3://, gs://, https://ACCOUNT.blob.../CONTAINER, local://)",
                 "Look at the repository's storage_namespace.",
             )
-        if _SECOND_READING_PATTERN.search(match[2]) or CONTROL_PATTERN.search(match[2]):
+        if _SECOND_READING_PATTERN.search(self.uri) or CONTROL_PATTERN.search(match[2]):
             raise self._strange("holds a query, an escape, a user part or a control character")
         if not self.bucket and self.kind != "local":
             raise self._strange("names no bucket or account")
@@ -121,8 +121,10 @@ class NamespaceUri:
     @cached_property
     def path(self) -> str:
         """Path below the bucket, host or blockstore, without slashes around it."""
-        rest = self.uri.partition("://")[2].rstrip("/")
-        return rest if self.kind == "local" else rest.partition("/")[2]
+        rest = self.uri.partition("://")[2]
+        return (
+            rest.rstrip("/") if self.kind == "local" else rest.partition("/")[2].removesuffix("/")
+        )
 
     @cached_property
     def local_forms(self) -> tuple[str, ...]:
@@ -146,18 +148,6 @@ class NamespaceUri:
     def own_object(self) -> re.Pattern[str]:
         """Matches a path in which a collectable name follows the namespace."""
         return re.compile(rf"/{re.escape(self.path)}/(?:data/|[0-9a-f]{{32}}\Z)")
-
-    def contains(self, other: NamespaceUri) -> bool:
-        """Say whether the other namespace is this one or lies inside it."""
-        mine, theirs = f"{self.path}/".lstrip("/"), f"{other.path}/".lstrip("/")
-        return (self.kind, self.account) == (other.kind, other.account) and theirs.startswith(mine)
-
-    def overlaps(self, other: NamespaceUri) -> bool:
-        """Say whether one of the two is inside the other or both are the same.
-
-        Collecting one of such a pair could delete objects that only the other one references.
-        """
-        return self.contains(other) or other.contains(self)
 
 
 def normal_authority(kind: str, rest: str) -> str:

@@ -6,10 +6,12 @@ as two objects. That mistake would delete live data.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
+from unicodedata import normalize
 from urllib.parse import unquote
 
-from spark_core.addresses.collectable import FOLDED_SEGMENT_PATTERN, is_given_name
+from spark_core.addresses.collectable import CONTROL_PATTERN, FOLDED_SEGMENT_PATTERN, is_given_name
 from spark_core.addresses.namespace_uri import (
     KINDS,
     RENAMED_BY_AZURE_PATTERN,
@@ -100,31 +102,120 @@ def _folded(namespace: NamespaceUri, rest: str) -> str:
 def _may_be_collected(namespace: NamespaceUri, rest: str) -> bool:
     """Say whether what follows `scheme://` has any reading that could be collected.
 
-    It is decoded again and again until nothing changes. People keep files of their own beside
-    `data/` and stage them, with colons escaped (`%3A`) in the names of Hive partitions. It does
-    not matter which reading such an address means, because none of them is ever deleted.
+    People keep files of their own beside `data/` and stage them, with colons escaped (`%3A`) in the
+    names of Hive partitions. It does not matter which reading such an address means, because none
+    of them is ever deleted.
     """
     if namespace.kind == "local":
         return True
-    readings, seen = [rest], set[str]()
+    for reading in _every_reading(namespace, rest, ends="?#"):
+        inside = _cut(namespace, reading)
+        if inside is not None and (inside.startswith("data/") or is_given_name(inside, flat=True)):
+            return True
+    return False
+
+
+def _every_reading(namespace: NamespaceUri, *begin: str, ends: str) -> Iterator[str]:
+    """Yield every reading of what follows `scheme://`, as it stands and decoded until it stays.
+
+    What has more readings than anybody means may mean an object of the namespace as well.
+
+    Args:
+        namespace: The namespace whose store reads it.
+        begin: The text, in the forms that are known beforehand.
+        ends: Characters at which somebody may cut it.
+    """
+    readings, seen = [*begin], set[str]()
     while readings and len(seen) < _MOST_READINGS:
         reading = readings.pop()
         if reading in seen:
             continue
         seen.add(reading)
+        yield reading
         authority, slash, path = reading.partition("/")
-        for form in (reading, authority + slash + _fold("local", path.lstrip("/"))):
-            inside = _cut(namespace, form)
-            if inside is not None and (
-                inside.startswith("data/") or is_given_name(inside, flat=True)
-            ):
-                return True
+        if namespace.kind != "local":
+            readings.append(authority + slash + _fold("local", path.lstrip("/")))
         readings += [
             _folded(namespace, reading),
             unquote(reading),
-            *(reading.partition(mark)[0] for mark in "?#"),
+            *(reading.partition(mark)[0] for mark in ends),
         ]
-    return bool(readings)
+    if readings:
+        yield f"{namespace.root}data/".partition("://")[2]
+
+
+def overlap(namespace: NamespaceUri, uri: str) -> str | None:
+    """Say how far another repository's storage namespace is known to overlap; None if it does not.
+
+    It overlaps if it is the same, or lies inside or around. Collecting one of such a pair could
+    delete objects that only the other one references. The other URI may be one that `Namespace`
+    refuses, so each of its readings is compared: as it stands, decoded, folded, cut at `?`, and
+    without case where a bucket or a file system may have none. A scheme that nobody knows may be
+    another word for ours. Two buckets do not overlap.
+
+    Args:
+        namespace: The namespace in question.
+        uri: The other one, as the server gives it.
+
+    Examples:
+        >>> from spark_core.addresses.namespace import Namespace
+        >>> ours = Namespace.parse("s3://lake/sales")
+        >>> overlap(ours, "s3://lake/sales/inner")
+        'share a storage namespace'
+        >>> overlap(ours, "s3://lake/s%61les")
+        "may share a storage namespace, as one reading of the second is 's3://lake/sales'"
+        >>> overlap(ours, "s3://other/s%61les")
+    """
+    match = URI.fullmatch(uri)
+    kind = KINDS.get(match[1].lower()) if match else None
+    if kind not in (None, namespace.kind):
+        return None
+    rest = match[2] if match else uri
+    no_bucket = rest[:1] in ("", "/")
+    begin = (
+        rest,
+        rest.lstrip("/"),
+        CONTROL_PATTERN.sub("", rest),
+        namespace.bucket * no_bucket + rest,
+    )
+    readings = {
+        form
+        for reading in _every_reading(namespace, *begin, ends="?")
+        for form in (reading, _in_own_letters(namespace, reading))
+    }
+    overlapping = [reading for reading in sorted(readings) if _overlaps(namespace, reading)]
+    if not overlapping:
+        return None
+    if kind and len(overlapping) == len(readings):
+        return "share a storage namespace"
+    read = quoted(f"{namespace.scheme}://{overlapping[0]}")
+    return f"may share a storage namespace, as one reading of the second is {read}"
+
+
+def _overlaps(namespace: NamespaceUri, rest: str) -> bool:
+    forms: tuple[str, ...] = namespace.local_forms
+    path = rest
+    if namespace.kind != "local":
+        authority, _, path = rest.partition("/")
+        host = normal_authority(namespace.kind, authority)
+        if (azure_account(host) if namespace.kind == "azure" else host) != namespace.account:
+            return False
+        forms = (f"{namespace.path}/" if namespace.path else "",)
+    path = f"{path.rstrip('/')}/" if path.rstrip("/") else ""
+    return any(path.startswith(form) or form.startswith(path) for form in forms)
+
+
+def _in_own_letters(namespace: NamespaceUri, rest: str) -> str:
+    """Return a local path in the letters of the namespace, if it differs from it by case alone."""
+    mine, theirs = namespace.path.split("/"), rest.split("/")
+    same = min(len(mine), len(theirs))
+    begins = ("/".join(each[:same]) for each in (mine, theirs))
+    if (
+        namespace.kind == "local"
+        and len({normalize("NFC", each).casefold() for each in begins}) == 1
+    ):
+        return "/".join(mine[:same] + theirs[same:])
+    return rest
 
 
 def _cut(namespace: NamespaceUri, rest: str) -> str | None:

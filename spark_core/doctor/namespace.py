@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from spark_core import lakegc_keys
 from spark_core.addresses.namespace import Namespace
+from spark_core.addresses.namespace_uri import quoted
+from spark_core.addresses.readings import overlap
 from spark_core.doctor.questions import Finding, ProbeAnswer, Question, ask
-from spark_core.errors import AddressError, ChainError, CorruptTableError, NotFoundError
+from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import Repository
 from spark_core.plain_text import bytes_text, counted
@@ -81,20 +83,16 @@ def examine_namespace(place: ExaminedNamespace) -> Iterator[Finding]:
 def _living(place: ExaminedNamespace) -> ProbeAnswer:
     server = LakeFSServer(place.server_options())
     seen, namespace = server.repositories(), place.namespace
-    place.living = [each for each in seen if _overlaps(namespace, place.storage, each)]
-    names = [f"{found.id} ({found.storage_namespace})" for found in place.living]
+    known = {each.id: overlap(namespace, each.storage_namespace) for each in seen}
+    place.living = [each for each in seen if known[each.id]]
+    told = [
+        f"it and {found.id} ({quoted(found.storage_namespace)[1:-1]}) {known[found.id]}"
+        for found in place.living
+    ]
     figures = {"repositories": [found.id for found in place.living], "seen": len(seen)}
-    if names:
-        return ProbeAnswer(f"in, around or inside it: {', '.join(names)}", figures=figures)
+    if told:
+        return ProbeAnswer("; ".join(told), figures=figures)
     return ProbeAnswer(f"none of the {len(seen)} that the user may see", figures=figures)
-
-
-def _overlaps(namespace: Namespace, storage: Storage, repository: Repository) -> bool:
-    try:
-        return namespace.overlaps(storage.namespace_of(repository))
-    except AddressError:
-        # One that cannot be collected lies in another kind of store.
-        return False
 
 
 def _owner(place: ExaminedNamespace) -> ProbeAnswer:

@@ -11,8 +11,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from spark_core.addresses.namespace import Namespace
+from spark_core.addresses.namespace_uri import quoted
+from spark_core.addresses.readings import overlap
 from spark_core.clocks import ClockReading, require_near
-from spark_core.errors import AddressError, RepositoryStateError, SettingsError
+from spark_core.errors import RepositoryStateError, SettingsError
 from spark_core.model import Branch, Repository
 from spark_core.plain_text import span_text
 from spark_core.run.options_and_defaults import RunOptions
@@ -27,10 +29,6 @@ if TYPE_CHECKING:
 
 # Tells the S3 endpoint of a repository's storage; None where the settings give none.
 EndpointOf: TypeAlias = Callable[[Repository], str | None]
-
-# Only the storage namespaces of repositories are compared with it, so the blockstore's path does
-# not matter.
-_ANY_SERVER_PATH = "/-"
 
 # Whose clock it is, in a message.
 SERVER_CLOCK = "the lakeFS server"
@@ -143,10 +141,9 @@ def require_own_namespace(
 ) -> None:
     """Refuse a namespace that another repository shares, or that overlaps with one (safety 11).
 
-    A namespace overlaps if it lies inside or around another one. One name in two S3 storages is two
-    places only if the settings give the storages endpoints that cannot be one store's. Accounts of
-    Azure and buckets of GCS have one name everywhere, so an endpoint there is only another way to
-    them.
+    See `overlap` for what is compared. One name in two S3 storages is two places only if the
+    settings give the storages endpoints that cannot be one store's. Accounts of Azure and buckets
+    of GCS have one name everywhere, so an endpoint there is only another way to them.
 
     Args:
         repository: The repository in question.
@@ -162,21 +159,12 @@ def require_own_namespace(
             repository, other, namespace, endpoint_of
         ):
             continue
-        try:
-            overlaps = namespace.overlaps(
-                Namespace.parse(
-                    other.storage_namespace, server_path=namespace.server_path or _ANY_SERVER_PATH
-                )
-            )
-        except AddressError:
-            # Another kind of store cannot overlap with ours. A form of our own kind that we cannot
-            # read might.
-            overlaps = _scheme(other) == _scheme(repository)
-        if overlaps:
+        known = overlap(namespace, other.storage_namespace)
+        if known is not None:
             raise RepositoryStateError(
                 f"repositories {repository.id} ({repository.storage_namespace}) and {other.id} "
-                f"({other.storage_namespace}) share a storage namespace: neither knows what the "
-                "other still needs",
+                f"({quoted(other.storage_namespace)[1:-1]}) {known}: neither knows what the other "
+                "still needs",
                 "Move one of them to a namespace of its own, or delete it in lakeFS."
                 f"{_way_out(repository, other, namespace)}",
             )
@@ -197,10 +185,6 @@ def _way_out(one: Repository, other: Repository, namespace: Namespace) -> str:
         f"[storages.{each.storage_id}]" if each.storage_id else "[storage]" for each in (one, other)
     )
     return f" If they lie in different stores: set s3_endpoint in {' and '.join(tables)}."
-
-
-def _scheme(repository: Repository) -> str:
-    return repository.storage_namespace.partition(":")[0].lower()
 
 
 def ask_kind_of_store(

@@ -159,6 +159,30 @@ def test_11_two_repositories_shared_a_namespace_or_one_was_inside_the_other(othe
         )
 
 
+@pytest.mark.parametrize("other", ["local://re%70o", "local://x/../repo/inner", "local://REPO"])
+def test_68_a_neighbour_that_can_be_read_in_two_ways_shared_the_namespace(other: str) -> None:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    ours, theirs = (
+        Repository(name, uri, "main", created)
+        for name, uri in (("ours", "local://repo"), ("theirs", other))
+    )
+    with pytest.raises(RepositoryStateError, match=r"ours .* and theirs .* may share a storage"):
+        preconditions.require_own_namespace(
+            ours, Namespace.parse("local://repo", server_path="/bs"), [ours, theirs]
+        )
+
+
+def test_68_one_odd_repository_stopped_all_collection_of_a_server() -> None:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    both = [
+        Repository(name, uri, "main", created)
+        for name, uri in (("ours", "local://repo"), ("odd", "local://p%20q//x"))
+    ]
+    preconditions.require_own_namespace(
+        both[0], Namespace.parse("local://repo", server_path="/bs"), both
+    )
+
+
 @pytest.mark.parametrize(
     "second", [None, "https://minio.example.com:443/", "http://minio.example.com"]
 )

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.namespace import AddressType, Namespace
+from spark_core.addresses.readings import overlap
 from spark_core.errors import AddressError, SettingsError
 from tests.support import golden
 
@@ -17,10 +18,11 @@ SERVER = "/srv/lakefs/state/local/bs"
 
 S3 = Namespace.parse("s3://bucket/ns")
 BUCKET = Namespace.parse("s3://bucket")
+AT = Namespace.parse("s3://bucket/team@corp/x")
 GS = Namespace.parse("gs://bucket/a/ns/")
 AZURE = Namespace.parse("https://Account.blob.core.windows.net/container/ns")
 LOCAL = Namespace.parse("local://obs/45461", server_path=SERVER)
-EVERY = [S3, BUCKET, GS, AZURE, LOCAL]
+EVERY = [S3, BUCKET, AT, GS, AZURE, LOCAL]
 
 
 @pytest.mark.parametrize(
@@ -29,8 +31,8 @@ EVERY = [S3, BUCKET, GS, AZURE, LOCAL]
         ("s3://bucket", "s3://bucket/"),
         ("s3://bucket/", "s3://bucket/"),
         ("s3://bucket/ns", "s3://bucket/ns/"),
-        ("s3://bucket/ns//", "s3://bucket/ns/"),
         ("S3://bucket/ns", "s3://bucket/ns/"),
+        ("s3://bucket/team@corp/x", "s3://bucket/team@corp/x/"),
         ("gs://bucket/a b/#1", "gs://bucket/a b/#1/"),
         (
             "https://ACCOUNT.blob.core.windows.net/c/ns",
@@ -62,7 +64,9 @@ def test_the_root_ends_in_one_slash_and_a_host_has_no_case(uri, root):
         ("s3://bucket/my%20ns", "holds a query, an escape"),
         ("https://account.blob.core.windows.net/c?sig=SECRET", "holds a query, an escape"),
         ("s3://user:SECRET@bucket/ns", "holds a query, an escape"),
+        ("s3://u@bucket/team@corp", "holds a query, an escape"),
         ("s3://bucket/n\ns", "control character"),
+        ("s3://bucket/ns//", "holds an empty, `.` or `..` segment"),
         ("s3://bucket/a//b", "holds an empty, `.` or `..` segment"),
         ("s3://bucket/a/../b", "holds an empty, `.` or `..` segment"),
         ("local:///srv/bs/repo", "holds an empty, `.` or `..` segment"),
@@ -441,48 +445,107 @@ def test_by_prefix_is_a_uri_only_when_the_server_knows_the_scheme():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "contains", "overlaps"),
+    ("one", "other", "shared"),
     [
-        ("s3://bucket/ns", "s3://bucket/ns/", True, True),
-        ("s3://bucket/ns", "s3://bucket/ns/data/inner", True, True),
-        ("s3://bucket/ns/inner", "s3://bucket/ns", False, True),
-        ("s3://bucket", "s3://bucket/ns", True, True),
-        ("s3://bucket/ns", "s3://bucket/ns2", False, False),
-        ("s3://bucket/ns", "s3://bucket2/ns", False, False),
-        ("s3://bucket/ns", "gs://bucket/ns", False, False),
-        (
-            "https://A.blob.core.windows.net/c/ns",
-            "http://a.dfs.core.windows.net/c/ns/x",
-            True,
-            True,
-        ),
+        ("s3://bucket/ns", "s3://bucket/ns/", True),
+        ("s3://bucket/ns", "s3://bucket/ns/data/inner", True),
+        ("s3://bucket", "s3://bucket/ns", True),
+        ("s3://bucket/ns", "s3://bucket/ns2", False),
+        ("s3://bucket/ns", "s3://bucket2/ns", False),
+        ("s3://bucket/ns", "gs://bucket/ns", False),
+        ("s3://bucket/team@corp/x", "s3://bucket/team@corp", True),
+        ("s3://bucket/team@corp/x", "s3://bucket/x", False),
+        ("https://A.blob.core.windows.net/c/ns", "http://a.dfs.core.windows.net/c/ns/x", True),
         (
             "https://a.blob.core.windows.net/c/ns",
             "https://a.privatelink.blob.core.windows.net/c/ns",
-            True,
             True,
         ),
         (
             "https://a.blob.core.windows.net/c/ns",
             "https://a-internetrouting.blob.core.windows.net/c/ns",
             True,
-            True,
         ),
-        (
-            "https://a.blob.core.windows.net/c/ns",
-            "https://b.blob.core.windows.net/c/ns",
-            False,
-            False,
-        ),
-        ("local://a", "local://a/b/", True, True),
-        ("local://a", "local://ab", False, False),
+        ("https://a.blob.core.windows.net/c/ns", "https://b.blob.core.windows.net/c/ns", False),
+        ("local://a", "local://a/b/", True),
+        ("local://a", "local://ab", False),
     ],
 )
-def test_namespaces_that_share_objects_are_seen(one, other, contains, overlaps):
+def test_namespaces_that_share_objects_are_seen(one, other, shared):
     first, second = (Namespace.parse(uri, server_path="/srv/bs") for uri in (one, other))
-    assert first.contains(second) is contains
-    assert first.overlaps(second) is overlaps
-    assert second.overlaps(first) is overlaps
+    expected = "share a storage namespace" if shared else None
+    assert overlap(first, second.uri) == expected
+    assert overlap(second, first.uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "odd", "reading"),
+    [
+        # Decoded, also more than once, and where the slash itself is escaped.
+        ("s3://b/docs", "s3://b/d%6Fcs", "s3://b/docs"),
+        ("s3://b/docs", "s3://b/d%256Fcs/inner", "s3://b/docs/inner"),
+        ("s3://b/docs", "s3://b%2Fdocs", "s3://b/docs"),
+        ("s3://b/docs", "s3://b/other%2F..%2Fdocs", "s3://b/docs"),
+        # Cut at what may begin a query or a fragment.
+        ("s3://b/docs", "s3://b/docs?versioned", "s3://b/docs"),
+        ("s3://b/docs", "s3://b?x/other", "s3://b"),
+        # Folded.
+        ("s3://b/team/docs", "s3://b/team//docs", "s3://b/team/docs"),
+        ("s3://b/docs", "s3://b/./docs", "s3://b/docs"),
+        ("s3://b/docs", "s3://b//docs", "s3://b/docs"),
+        ("local://docs", "local:///docs", "local://docs"),
+        ("local://docs", "local:///srv/bs/docs", "local:///srv/bs/docs"),
+        ("local://docs", "local://x/../docs", "local://docs"),
+        ("local://p q", "local://p%20q", "local://p q"),
+        ("https://a.blob.core.windows.net/c/ns", r"https://a.blob.core.windows.net/c\ns", "c/ns"),
+        ("https://a.blob.core.windows.net/c/ns", "https://a.blob.core.windows.net/c/ns.", "c/ns"),
+        # Without case, where a host or a file system has none.
+        ("s3://b/docs", "s3://B/docs", "s3://b/docs"),
+        ("local://Docs", "local://docs/inner", "local://Docs/inner"),
+        ("local://caf\u00e9", "local://cafe\u0301", "local://caf\u00e9"),
+        # Without what a client drops, and by a scheme that nobody knows.
+        ("s3://b/docs", "s3://user:SECRET@b/docs", "s3://b/docs"),
+        ("s3://b/docs", "s3://b/do\ncs", "s3://b/docs"),
+        ("s3://b/docs", "s3a://b/docs", "s3://b/docs"),
+        ("s3://b/docs", "b/docs", "s3://b/docs"),
+        # No bucket at all may be anybody's.
+        ("s3://b/docs", "s3://", "s3://b"),
+        ("s3://b/docs", "s3:///docs", "s3://b/docs"),
+        ("s3://b/docs", "s3:///b/docs", "s3://b/docs"),
+        # More readings than anybody means.
+        ("s3://b/docs", f"s3://b/%{'25' * 1_100}", "s3://b/docs/data/"),
+    ],
+)
+def test_one_reading_of_an_odd_namespace_that_overlaps_is_told_as_no_more_than_that(
+    ours, odd, reading
+):
+    found = overlap(Namespace.parse(ours, server_path="/srv/bs"), odd)
+    assert found.startswith("may share a storage namespace, as one reading of the second is ")
+    assert reading in found
+    assert "SECRET" not in found
+
+
+@pytest.mark.parametrize(
+    ("ours", "odd"),
+    [
+        ("s3://b/docs", "s3://my.dotted.bucket/team//x"),
+        ("s3://b/docs", "s3://b/team//x"),
+        ("s3://b/docs", "s3://other/docs?x"),
+        ("s3://b/docs", "s3://other/d%6Fcs"),
+        ("s3://b/docs", "s3://b/d%256Fcs-2"),
+        ("s3://b/docs", "s3://b/DOCS"),
+        ("s3://b/docs", "s3://b/docs-2?x"),
+        ("s3://b/docs", "s3://b/docs#1"),
+        ("s3://b/docs", "s3://b@other/docs"),
+        ("s3://b/docs", "s3:///other/docs"),
+        ("s3://b/docs", "local://../docs"),
+        ("local://docs", "local://p%20q/x"),
+        ("local://docs", "local:///srv/bs2"),
+        ("https://a.blob.core.windows.net/c/ns", "https://b.blob.core.windows.net/c/ns."),
+    ],
+)
+def test_an_odd_namespace_of_which_no_reading_overlaps_lies_apart(ours, odd):
+    assert overlap(Namespace.parse(ours, server_path="/srv/bs"), odd) is None
 
 
 def test_a_namespace_travels_to_executors():

@@ -58,6 +58,23 @@ def test_where_a_repository_lives_it_is_named(lakefs, tmp_path, uri):
     assert found["repositories there"].figures["repositories"] == ["other"]
     assert found["collected"].passed
     assert found["what lies there"].found == "nothing"
+    assert found["repositories there"].found == (
+        "it and other (local://other) share a storage namespace"
+    )
+
+
+def test_a_repository_whose_namespace_can_be_read_in_two_ways_was_taken_for_nobody(
+    old, lakefs, tmp_path
+):
+    lakefs.namespaces["odd"] = "local://re%70o"
+    found = _found(lakefs, tmp_path)
+    assert found["repositories there"].figures == {"repositories": ["odd"], "seen": 2}
+    assert found["repositories there"].found == (
+        "it and odd (local://re%70o) may share a storage namespace, as one reading of the second "
+        "is 'local://repo'"
+    )
+    assert found["collected"].passed
+    assert "delete it" not in (found["collected"].next_step or "")
 
 
 def test_a_repository_that_lakegc_never_marked_is_told_by_its_marker(lakefs, tmp_path):

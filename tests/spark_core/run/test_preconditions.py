@@ -113,7 +113,6 @@ def test_tables_among_the_data_are_refused(prefix: str) -> None:
         ("s3://bucket", "s3://bucket-2", False),
         ("s3://bucket/docs", "gs://bucket/docs", False),
         ("s3://bucket/docs", "mem://bucket/docs", False),
-        ("s3://bucket/docs", "s3://", True),
         ("local://docs", "local://docs/inner", True),
         ("local://docs/", "local://docs2", False),
     ],
@@ -130,6 +129,46 @@ def test_a_namespace_that_is_shared_nested_or_not_told_apart_is_refused_naming_b
         RepositoryStateError, match=r"docs \(.*\) and other \(.*\) share a storage namespace"
     ):
         require_own_namespace(stored, namespace, everybody)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "s3://my.dotted.bucket/team//x",
+        "s3://bucket/team//x",
+        "s3://bucket/u?y",
+        "s3://bucket/p%20q",
+    ],
+)
+def test_one_odd_repository_ended_every_run_of_every_other_of_its_server(odd: str) -> None:
+    stored = repository("s3://bucket/docs")
+    require_own_namespace(
+        stored, Namespace.parse("s3://bucket/docs"), [stored, repository(odd, "odd")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "told", "reading"),
+    [
+        ("s3://bucket/team/..//docs", "s3://bucket/team/..//docs", "s3://bucket/docs"),
+        ("s3://bucket/d%6Fcs", "s3://bucket/d%6Fcs", "s3://bucket/docs"),
+        ("s3://user:SECRET@bucket/docs", "s3://...@bucket/docs", "s3://bucket/docs"),
+        ("s3://", "s3://", "s3://bucket"),
+    ],
+)
+def test_a_namespace_that_may_overlap_was_told_as_one_that_does(
+    odd: str, told: str, reading: str
+) -> None:
+    stored = repository("s3://bucket/docs")
+    with pytest.raises(RepositoryStateError) as refusal:
+        require_own_namespace(
+            stored, Namespace.parse("s3://bucket/docs"), [stored, repository(odd, "odd")]
+        )
+    assert str(refusal.value) == (
+        f"repositories docs (s3://bucket/docs) and odd ({told}) may share a storage namespace, as "
+        f"one reading of the second is '{reading}': neither knows what the other still needs. Move "
+        "one of them to a namespace of its own, or delete it in lakeFS."
+    )
 
 
 def _stored_in(storage_id: str, name: str) -> Repository:
