@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
 from spark_core.spark import placement
 from spark_core.spark.java import check_java, running_java, submitted_properties
+from spark_core.sweep import first_sweep
 from spark_core.upkeep import house_keeping
 
 if TYPE_CHECKING:
@@ -146,12 +148,33 @@ def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
         take_over=job.take_over,
     )
     shown.print(f"run {key}", markup=False)
+    if job.sweep:
+        opened = _allowed(shown, opened)
     with console.Steps(shown) as steps:
         mark_and_sweep.collect(
             opened, steps, partial(_report, shown), marks=own_key is None, sweeps=job.sweep
         )
     shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
     shown.print(f"house    {house_keeping.after_run(opened).words}", markup=False, soft_wrap=True)
+
+
+def _allowed(shown: Console, opened: Run) -> Run:
+    """Let a first sweep delete for good, as whoever starts this job with sweeping on has said.
+
+    What cannot come back is told once, before anything is deleted.
+    """
+    words = first_sweep.unanswered(opened)
+    if words is None:
+        return opened
+    shown.print(
+        f"Caution: this is the first sweep of {opened.repository.id}, and what it deletes could "
+        f"not come back: {words}. spark.lakegc.defaults.quarantine=true moves objects aside for "
+        f"{opened.options.quarantine_days:g} days, =false says that they are to be deleted at "
+        "once, as now.",
+        markup=False,
+        soft_wrap=True,
+    )
+    return replace(opened, options=replace(opened.options, quarantine=False))
 
 
 def _environment(job: Job, spark: Callable[[], Session]) -> Environment:

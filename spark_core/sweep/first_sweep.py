@@ -46,6 +46,6 @@ def require_answered(run: Run) -> None:
             f"back: {words}",
             f"Set `quarantine = true`: objects are moved aside for {run.options.quarantine_days:g} "
             "days, which costs six requests an object and their space, and `lakegc restore` brings "
-            "them back. Or set `quarantine = false` (`--yes` for one command): they are deleted at "
-            "once. Later sweeps do not ask.",
+            "them back. Or set `quarantine = false` (`--yes` of `lakegc` for one command): they "
+            "are deleted at once. Later sweeps do not ask.",
         )

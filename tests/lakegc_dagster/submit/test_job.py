@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +23,11 @@ from lakegc_dagster.submit.job import configuration, read_keys, run
 from lakegc_dagster.submit.keys import read_job
 from spark_core.model import Repository
 from spark_core.reference_job.summary import Summary
+from tests.support import golden, recorded_server
+from tests.support import moto_s3 as moto
+from tests.support.moto_s3 import moto_s3
+from tests.support.moved_repository import NAME
+from tests.support.recorded_server import RecordedServer
 from tests.support.upstream import upstream_scenario
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -271,3 +277,40 @@ def test_spark_submit_takes_the_command_of_the_reference_job_with_its_class(plac
     # spark-submit passes both streams of a Python program on as one.
     assert "lakegc: failed: " in again.stdout
     assert "no-such-repository" in again.stdout
+
+
+def test_the_first_sweep_of_the_form_was_refused_with_remedies_that_nobody_can_type_there(
+    spark, tmp_path, capsys
+):
+    root = golden.unpack(NAME, tmp_path)
+    expired = golden.expected(NAME)["retention"][0]["expired_addresses"]
+    with moto_s3() as s3:
+        bucket, client = s3.bucket(), s3.client()
+        with RecordedServer(NAME, root, storage_namespace=f"s3://{bucket}/ns") as recorded:
+            for file in (path for path in root.rglob("*") if path.is_file()):
+                key = f"ns/{file.relative_to(root)}"
+                client.put_object(Bucket=bucket, Key=key, Body=file.read_bytes())
+            time.sleep(2)
+            pairs = {
+                "spark.hadoop.lakefs.api.url": f"{recorded.endpoint}/api/v1",
+                "spark.hadoop.lakefs.api.access_key": recorded_server.ACCESS_KEY_ID,
+                "spark.hadoop.lakefs.api.secret_key": recorded_server.SECRET_ACCESS_KEY,
+                "spark.hadoop.lakefs.debug.gc.uncommitted_min_age_seconds": "1",
+                "spark.hadoop.fs.s3a.endpoint": s3.endpoint,
+                "spark.hadoop.fs.s3a.access.key": moto.ACCESS_KEY_ID,
+                "spark.hadoop.fs.s3a.secret.key": moto.SECRET_ACCESS_KEY,
+                "spark.lakegc.defaults.strangers": "collect",
+                "spark.lakegc.defaults.inherited": "collect",
+                "spark.lakegc.defaults.repository_cache_seconds": "0",
+            }
+            assert run([NAME], pairs) == 0
+            first = capsys.readouterr().out
+            assert run([NAME], pairs) == 0
+            again = capsys.readouterr().out
+        listed = client.list_objects_v2(Bucket=bucket, Prefix="ns/data/")["Contents"]
+    left = {entry["Key"].removeprefix("ns/") for entry in listed}
+    assert not left & set(expired["mark_before_stop_and_tags"])
+    caution = f"Caution: this is the first sweep of {NAME}, and what it deletes could not come back"
+    assert first.count(caution) == 1
+    assert "spark.lakegc.defaults.quarantine=true moves objects aside for 30 days" in first
+    assert "Caution: this is the first sweep" not in again

@@ -52,7 +52,7 @@ def test_it_is_refused_where_nothing_comes_back_or_nobody_knows(remote, keeps):
     assert "the first sweep of repo, and what it deletes could not come back: the bucket" in said
     assert "Set `quarantine = true`" in said
     assert "six requests an object" in said
-    assert "`quarantine = false` (`--yes` for one command)" in said
+    assert "`quarantine = false` (`--yes` of `lakegc` for one command)" in said
 
 
 @pytest.mark.parametrize("quarantine", [True, False])
