@@ -43,8 +43,9 @@ def require(extra: Extra, what: str) -> None:
 
 
 def installation(extra: Extra) -> str:
-    """Return the command that installs an extra."""
-    return f"pip install '{_distribution()}[{extra}]'"
+    """Return the command that installs an extra: by path, as no index has lakegc."""
+    wheel = f"{_distribution().replace('-', '_')}-*.whl"
+    return f'pip install "$(echo {wheel})[{extra}]", beside its wheel (`make wheels`)'
 
 
 def _is_installed(module: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from email.message import EmailMessage
 
 from lakegc_dagster.notices.messages import Message
+from spark_core import extras
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.plain_text import visible
 from spark_core.settings import Settings
@@ -124,11 +125,10 @@ def _filled(settings: Settings, message: Message) -> str:
 def _publish(settings: Settings, message: Message) -> None:
     """Publish to a topic of Amazon SNS, with the credentials of AWS's own chain."""
     topic = settings.notify.sns_topic or ""
-    try:
-        import boto3
-        from botocore.exceptions import BotoCoreError, ClientError
-    except ImportError as missing:
-        raise SettingsError("[notify] sns_topic needs boto3", "Install `lakegc[s3]`.") from missing
+    extras.require("s3", "Messages of [notify] sns_topic")
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
     try:
         client = boto3.client("sns", region_name=topic.split(":")[3])
         client.publish(

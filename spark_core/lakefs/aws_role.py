@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from spark_core import extras
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.tokens import LogIn, Token
 
@@ -118,14 +119,10 @@ def identity_of(signed: str) -> str:
 
 def _aws() -> tuple[ReadOnlyCredentials, str, str]:
     """Return the machine's AWS credentials, its region, and the URL of the token service there."""
-    try:
-        import boto3
-        from botocore.exceptions import BotoCoreError, ClientError
-    except ImportError:
-        raise SettingsError(
-            "the log-in by AWS identity needs botocore, which is not installed",
-            'Install it: pip install "lakegc[s3]".',
-        ) from None
+    extras.require("s3", "Log-ins by AWS identity")
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
     try:
         session = boto3.Session()
         found = session.get_credentials()

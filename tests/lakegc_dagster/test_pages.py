@@ -44,6 +44,19 @@ FILES = (
 NAMED = re.compile(r"lakegc(?: [a-z-]+)+")
 
 
+def test_no_page_and_no_deployment_installs_a_name_that_anybody_may_register():
+    deployments = [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
+    engine = ROOT / "packaging" / "engine" / "README.md"
+    by_name = re.compile(
+        r"pip3? install\s[^`\n]*?(?<=[\s'\"])(lakegc(?:-engine)?(?:\[[a-z0-9,]+\])?)['\"=\s`]"
+    )
+    found = {
+        str(path.relative_to(ROOT)): by_name.findall(path.read_text())
+        for path in (*PAGES, *deployments, engine)
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
 def test_the_page_of_the_settings_is_what_the_settings_say():
     told = "run `python -m spark_core.settings.reference_page`"
     assert reference_page.PAGE.read_text() == reference_page.page(), told

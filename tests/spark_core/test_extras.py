@@ -47,7 +47,8 @@ def test_a_store_without_its_libraries_names_the_extra(without, scheme, extra, m
         open_store(Namespace.parse(namespace), StoreOptions())
     assert re.fullmatch(
         rf"Namespaces \S+( Azure)? need {module}, not installed here\. On every machine that runs "
-        rf"lakegc: pip install 'lakegc\[{extra}\]'\.",
+        rf'lakegc: pip install "\$\(echo lakegc-\*\.whl\)\[{extra}\]", beside its wheel '
+        r"\(`make wheels`\)\.",
         str(told.value),
     )
 
@@ -60,19 +61,19 @@ def test_every_absent_library_of_an_extra_is_named(without):
 
 def test_the_doctor_names_the_extra_of_s3(without):
     without(["boto3"])
-    with pytest.raises(SettingsError, match=r"pip install 'lakegc\[s3\]'"):
+    with pytest.raises(SettingsError, match=r"lakegc-\*\.whl\)\[s3\]"):
         credential_source("s3", StoreOptions())
 
 
 def test_a_picture_without_matplotlib_names_the_extra(without):
     without(["matplotlib"])
-    with pytest.raises(SettingsError, match=r"^Pictures of a report need .*'lakegc\[charts\]'"):
+    with pytest.raises(SettingsError, match=r"^Pictures of a report need .*\[charts\]"):
         chart(None)
 
 
 def test_a_certificate_without_cryptography_names_the_extra(without):
     without(["cryptography"], "spark_core.certificate")
-    with pytest.raises(SettingsError, match=r"^Certificates need .*'lakegc\[certificate\]'"):
+    with pytest.raises(SettingsError, match=r"^Certificates need .*\[certificate\]"):
         import_module("spark_core.certificate.issue")
 
 
@@ -83,7 +84,7 @@ def test_a_cluster_with_the_engine_alone_installs_extras_of_the_engine(without, 
 
     monkeypatch.setattr(extras, "version", version)
     without(["matplotlib"])
-    with pytest.raises(SettingsError, match=r"pip install 'lakegc-engine\[charts\]'"):
+    with pytest.raises(SettingsError, match=r"lakegc_engine-\*\.whl\)\[charts\]"):
         extras.require("charts", "Pictures")
 
 
