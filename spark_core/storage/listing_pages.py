@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError
+from spark_core.storage.listing_rows import listing_batch
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,17 @@ class Listed:
             if not isinstance(name, str) or not name.startswith(asked):
                 raise self.unlike(f"the key {name!r}, which does not lie there")
         return [name[cut:] for name in found] if cut else list(found)
+
+    def batch(self, *columns: Any) -> pa.RecordBatch:
+        """Put columns of a page together, as `listing_batch` does.
+
+        Raises:
+            IncompleteReadError: If an object has a key or a size that cannot be.
+        """
+        try:
+            return listing_batch(*columns)
+        except ValueError as error:
+            raise self.unlike(str(error)) from None
 
     def unlike(self, what: str) -> IncompleteReadError:
         """Return the error for an answer that this kind of store does not give."""

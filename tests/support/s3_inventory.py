@@ -65,6 +65,7 @@ class Delivery:
         prefix: Where in the place they lie.
         without: Columns that are left out.
         versions: Whether they name all versions.
+        fraction: The part of a second that times in CSV files have.
     """
 
     put: Callable[[str, bytes], Any]
@@ -72,6 +73,7 @@ class Delivery:
     prefix: str = "inv"
     without: Sequence[str] = ()
     versions: bool = False
+    fraction: str = "000"
     written: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -180,7 +182,7 @@ class Delivery:
         for row in rows:
             value = self._values(row)
             value["Key"] = quote_plus(row.key, safe="/")
-            value["LastModifiedDate"] = f"{row.modified:%Y-%m-%dT%H:%M:%S.000Z}"
+            value["LastModifiedDate"] = f"{row.modified:%Y-%m-%dT%H:%M:%S}.{self.fraction}Z"
             value["Size"] = "" if row.size is None else row.size
             value["ETag"] = row.tag or ""
             value["StorageClass"] = row.storage_class or ""

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from spark_core.schemas import INSTANT
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
-from spark_core.storage.listing_rows import listing_batch
 
 # Not from `calendar`, whose names depend on the locale.
 _MONTHS = dict(
@@ -85,7 +84,7 @@ def page_of(body: bytes, listed: Listed) -> Page:
         keys.append(name)
         checksums.append(md5_in_hex(properties.get("Content-MD5")))
         tiers.append(properties.get("AccessTier") or None)
-    batch = listing_batch(
+    batch = listed.batch(
         keys,
         sizes,
         pa.array(modified, pa.int64()).cast(INSTANT),

@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError
-from spark_core.schemas import INSTANT
 from spark_core.storage.listing_pages import Listed, md5_in_hex
-from spark_core.storage.listing_rows import listing_batch
+from spark_core.storage.listing_rows import instants
 from spark_core.storage.objects import ObjectInfo
 
 # `updated` is when content or metadata changed last. The content is never younger than that, so an
@@ -42,7 +41,7 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
     try:
         names = [item["name"] for item in items]
         sizes = pa.array([item["size"] for item in items], pa.string()).cast(pa.int64())
-        modified = pa.array([item["updated"] for item in items], pa.string()).cast(INSTANT)
+        modified = instants(pa.array([item["updated"] for item in items], pa.string()))
         checksums = pa.array([md5_in_hex(item.get("md5Hash")) for item in items], pa.string())
         classes = pa.array([item.get("storageClass") for item in items], pa.string())
     except (KeyError, TypeError, AttributeError, pa.ArrowException) as error:
@@ -51,7 +50,7 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
         ) from None
     if sizes.null_count or modified.null_count:
         raise listed.unlike("an object without a size or time")
-    return listing_batch(_names(names, listed), sizes, modified, checksums, classes)
+    return listed.batch(_names(names, listed), sizes, modified, checksums, classes)
 
 
 def page_prefixes(answer: Mapping[str, Any], listed: Listed) -> list[str]:
@@ -66,7 +65,7 @@ def object_info(answer: Any, key: str, root: str) -> ObjectInfo:
         IncompleteReadError: If it is no such answer.
     """
     try:
-        modified = pa.array([answer["updated"]], pa.string()).cast(INSTANT)[0].as_py()
+        modified = instants(pa.array([answer["updated"]], pa.string()))[0].as_py()
         return ObjectInfo(key, int(answer["size"]), modified, md5_in_hex(answer.get("md5Hash")))
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException):
         raise IncompleteReadError(

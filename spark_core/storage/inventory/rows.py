@@ -18,7 +18,6 @@ from pyarrow import csv, orc
 
 from spark_core.addresses.collectable import collectable_batch
 from spark_core.errors import CorruptTableError, NotFoundError
-from spark_core.schemas import INSTANT
 from spark_core.storage.contract import ObjectStore
 from spark_core.storage.inventory.manifest import (
     CLASS,
@@ -33,7 +32,7 @@ from spark_core.storage.inventory.manifest import (
     InventoryFile,
     plain,
 )
-from spark_core.storage.listing_rows import listing_batch
+from spark_core.storage.listing_rows import instants, listing_batch
 
 ROWS, PASSED_OVER = "inventory_rows", "inventory_rows_passed_over"
 
@@ -191,8 +190,7 @@ def _as_listing(batch: pa.RecordBatch, inventory: Inventory, wanted: Wanted) -> 
     return listing_batch(
         keys.filter(chosen),
         _column(batch, SIZE).cast(pa.int64()),
-        # Some writers have nanoseconds.
-        _column(batch, MODIFIED).cast(INSTANT, safe=False),
+        instants(_column(batch, MODIFIED)),
         pc.struct_field(tags, "md5"),
         _classes(batch),
     )

@@ -14,15 +14,19 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
+from botocore.parsers import ResponseParserError
 from obstore.exceptions import AlreadyExistsError, BaseError, UnauthenticatedError
 
-from spark_core.errors import PermissionDeniedError, SettingsError
+from spark_core.errors import IncompleteReadError, PermissionDeniedError, SettingsError
 from spark_core.storage import failures
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
+from spark_core.storage.s3.listing_pages import STATUS
 
+# Those of boto3's parser, for an answer that is not as S3 writes it.
+_ANSWER_ERRORS = (ResponseParserError, ValueError)
 # The errors that both clients raise; obstore adds built-in errors of its own.
-CLIENT_ERRORS = (ClientError, BotoCoreError, BaseError, OSError)
+CLIENT_ERRORS = (ClientError, BotoCoreError, BaseError, OSError, *_ANSWER_ERRORS)
 
 # What a policy must allow for each action.
 _PERMISSIONS = {
@@ -109,9 +113,11 @@ def failure_of(error: Exception) -> S3Failure:
     """Read status and code from an error of either client."""
     if isinstance(error, ClientError):
         return _of_answer(error)
-    if isinstance(error, BotoCoreError):
-        return S3Failure(None, type(error).__name__)
     text = str(error)
+    if isinstance(error, BotoCoreError | ResponseParserError | ValueError):
+        # What follows the words of a parser may be the answer itself.
+        words = text.partition(":")[0] if isinstance(error, _ANSWER_ERRORS) else ""
+        return S3Failure(None, words or type(error).__name__)
     status, code, region = (
         _STATUS.search(text),
         _CODE.search(text) or _KIND.search(text),
@@ -134,14 +140,19 @@ def _of_answer(error: ClientError) -> S3Failure:
     answered = error.response.get("ResponseMetadata", {})
     region = fields.get("Region") or answered.get("HTTPHeaders", {}).get("x-amz-bucket-region")
     role = error.operation_name.startswith("AssumeRole")
-    return S3Failure(answered.get("HTTPStatusCode"), str(fields.get("Code", "")), region, role)
+    status, code = answered.get("HTTPStatusCode"), str(fields.get("Code", ""))
+    if code == str(status):
+        # The client puts the status where it can read no code.
+        status = error.response.get(STATUS, status)
+        code = "with a body that breaks off" if status == 200 else ""
+    return S3Failure(status, code, region, role)
 
 
 def is_passing(error: Exception, failure: S3Failure) -> bool:
     """Say whether a request may do better later: the store was busy, failed, or did not answer."""
     if isinstance(error, NoConnectionError | HTTPClientError):
         return True
-    return failure.code in _PASSING or failure.status == 429 or (failure.status or 0) >= 500
+    return failure.code in _PASSING or failure.status in (200, 429) or (failure.status or 0) >= 500
 
 
 def deletion_answer(code: str) -> KeyAnswer:
@@ -167,6 +178,12 @@ def explain(error: Exception, failure: S3Failure, action: str) -> Explanation:
             SettingsError,
             f"there are no usable credentials ({failure.code})",
             "Look at the AWS settings.",
+        )
+    elif isinstance(error, _ANSWER_ERRORS):
+        found = (
+            IncompleteReadError,
+            f"the answer is none of S3's and cannot be read ({failure.code})",
+            "Look whether the endpoint is right and what stands before it.",
         )
     elif isinstance(error, AlreadyExistsError) or failure.status == 412:
         found = EXISTS

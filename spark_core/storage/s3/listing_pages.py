@@ -20,17 +20,19 @@ import pyarrow.compute as pc
 from spark_core.addresses.collectable import arrow_pattern
 from spark_core.schemas import INSTANT
 from spark_core.storage.listing_pages import Listed
-from spark_core.storage.listing_rows import listing_batch
+from spark_core.storage.listing_rows import instants
 
 # The key of the page's columns in the client's answer.
 COLUMNS = "LakegcColumns"
+# The key of the status as it came.
+STATUS = "LakegcStatus"
 
 # Stores that do not know a time write the beginning of an era: 1970, or the year 1.
 _FIRST_OBJECT = datetime(2000, 1, 1, tzinfo=UTC)
 
 _KEY = re.compile(rb"<Key>([^<]*)</Key>")
 _SIZE = re.compile(rb"<Size>([0-9]+)</Size>")
-_MODIFIED = re.compile(rb"<LastModified>([^<&]+)</LastModified>")
+_MODIFIED = re.compile(rb"<LastModified>([^<&]*)</LastModified>")
 _TAG = re.compile(rb"<ETag>([^<]*)</ETag>")
 _STANDARD = b"<StorageClass>STANDARD</StorageClass>"
 _CLASS = re.compile(rb"<StorageClass>([^<&]*)</StorageClass>")
@@ -51,8 +53,11 @@ def read_before_parser(
     Args:
         operation_model: The operation; anything but a listing is left alone.
         response_dict: The raw answer; its body loses the objects if they could be read here.
-        customized_response_dict: Gets the columns of the page under `COLUMNS`.
+        customized_response_dict: Gets the status under `STATUS`, and the columns of the page under
+            `COLUMNS`.
     """
+    # The client takes a body that breaks off, or holds an error, for an answer with status 500.
+    customized_response_dict[STATUS] = response_dict["status_code"]
     if operation_model.name != "ListObjectsV2" or response_dict["status_code"] != 200:
         return
     body = response_dict["body"]
@@ -106,7 +111,7 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
         else:
             keys = columns[0]
             sizes = pa.array(columns[1], pa.binary()).cast(pa.string()).cast(pa.int64())
-            modified = pa.array(columns[2], pa.binary()).cast(pa.string()).cast(INSTANT)
+            modified = instants(pa.array(columns[2], pa.binary()).cast(pa.string()))
             tags = pa.array(columns[3], pa.binary()).cast(pa.string())
             classes = pa.array(columns[4], pa.binary()).cast(pa.string())
     except (KeyError, ValueError) as error:
@@ -119,7 +124,7 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
             "would look old"
         )
     names = _names(keys, answer, listed)
-    return listing_batch(
+    return listed.batch(
         names, sizes, modified, pc.struct_field(pc.extract_regex(tags, _MD5), "md5"), classes
     )
 

@@ -374,6 +374,7 @@ def test_a_key_that_does_not_lie_under_the_prefix_is_refused(answering, elsewher
         (b'"size": "5", ', b""),
         (b'"size": "5"', b'"size": "many"'),
         (b'"size": "5"', b'"size": 5'),
+        (b'"size": "5"', b'"size": "-4"'),
         (b'"size": "5"', b'"size": null'),
         (b'"size": "5"', b'"size": "99999999999999999999"'),
         (b"2026-11-21T09:11:07.123Z", b"yesterday"),
@@ -389,6 +390,15 @@ def test_an_object_without_a_readable_name_size_or_time_is_refused(answering, wa
     assert was in body
     with pytest.raises(IncompleteReadError, match=r"as GCS does|trusted"):
         list(answering(Answer(200, body.replace(was, instead))).list("data/"))
+
+
+def test_a_time_is_read_to_the_microsecond_and_finer_digits_are_cut(answering):
+    finer = b"2026-11-21T09:11:07.123456789Z"
+    body = page("data/x").body.replace(b"2026-11-21T09:11:07.123Z", finer)
+    (batch,) = answering(Answer(200, body)).list("data/")
+    assert str(batch["last_modified"][0]) == "2026-11-21 09:11:07.123456+00:00"
+    told = OBJECT.body.replace(b"2026-11-21T09:11:07.123Z", finer)
+    assert answering(Answer(200, told)).head("data/x").last_modified.microsecond == 123_456
 
 
 def test_a_prefix_that_is_not_text_is_refused(answering):

@@ -68,6 +68,20 @@ def test_rows_below_data_are_read_with_their_own_names_and_all_others_are_passed
 
 
 @pytest.mark.parametrize("format_", FORMATS)
+def test_a_size_below_zero_refuses_with_the_name_of_the_object(format_, delivery, tmp_path):
+    manifest = delivery.write([Row("lake/ns/data/s/one", -4, WRITTEN, MD5)], AT, format_)
+    with pytest.raises(CorruptTableError, match="'data/s/one' with a size of -4 bytes"):
+        _read(tmp_path / "dest" / manifest)
+
+
+def test_digits_beyond_the_microsecond_of_a_text_are_cut(delivery, tmp_path):
+    delivery.fraction = "123456789"
+    manifest = delivery.write([Row("lake/ns/data/s/one", 1, WRITTEN, MD5)], AT, "CSV")
+    found, _ = _read(tmp_path / "dest" / manifest)
+    assert found["data/s/one"][1] == WRITTEN.replace(microsecond=123_456)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_inventory_says_storage_classes_if_it_has_the_column(
     format_, is_there, delivery, tmp_path

@@ -398,6 +398,32 @@ def test_a_listing_that_breaks_in_the_middle_raises_after_its_first_batches(answ
 
 
 @pytest.mark.parametrize("action", ["list", "children"])
+def test_a_page_that_breaks_off_after_its_status_is_told_as_that(answering, action):
+    body = page(0, 1, rows=3).body[:-40]
+    with pytest.raises(TransientError, match=r"\(HTTP 200 with a body that breaks off\)") as told:
+        ACTIONS[action](answering(Answer(body=body)))
+    assert "500" not in str(told.value)
+
+
+def test_an_error_without_a_code_names_its_status_once(answering):
+    with pytest.raises(TransientError, match=r"\(HTTP 503\)"):
+        ACTIONS["list"](answering(Answer(503)))
+
+
+@pytest.mark.parametrize("of_parser", [False, True])
+def test_an_object_without_a_time_is_an_error_by_name_whoever_reads_the_page(answering, of_parser):
+    body = page(0, 1, rows=1).body.replace(b"2026-11-21T09:11:07.000Z", b"")
+    if of_parser:
+        prefixes = b"<CommonPrefixes><Prefix>ns/p/</Prefix></CommonPrefixes></ListBucketResult>"
+        body = body.replace(b"</ListBucketResult>", prefixes)
+    words = (
+        'cannot be read \\(Invalid timestamp ""\\)' if of_parser else "readable key, size or time"
+    )
+    with pytest.raises(IncompleteReadError, match=words):
+        ACTIONS["children"](answering(Answer(body=body)))
+
+
+@pytest.mark.parametrize("action", ["list", "children"])
 def test_a_page_that_is_cut_off_is_never_taken_for_the_whole(answering, action):
     whole = page(0, 1, rows=3)
     for body in (whole.body[:-40], whole.body[: len(whole.body) // 2], b"", b"<html>busy</html>"):

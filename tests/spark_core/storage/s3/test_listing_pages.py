@@ -156,7 +156,7 @@ def test_an_answer_that_is_no_success_is_left_alone():
     read_before_parser(
         operation_model=LISTING, response_dict=response, customized_response_dict=more
     )
-    assert not more
+    assert COLUMNS not in more
 
 
 def test_an_answer_to_another_question_is_left_alone():
@@ -166,7 +166,7 @@ def test_an_answer_to_another_question_is_left_alone():
     )
     other = botocore.session.get_session().get_service_model("s3").operation_model("ListParts")
     read_before_parser(operation_model=other, response_dict=response, customized_response_dict=more)
-    assert not more
+    assert COLUMNS not in more
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -192,3 +192,27 @@ def test_a_time_of_another_zone_is_moved_to_utc(quick):
     assert batch["last_modified"].to_pylist() == [
         datetime(2026, 11, 21, 9, 11, 7, 500_000, tzinfo=UTC)
     ]
+
+
+@pytest.mark.parametrize("digits", ["1234567", "12345678", "123456789"])
+def test_digits_beyond_the_microsecond_are_cut(digits):
+    (quick, one), (_, other) = both(page([("a", 1, f"2026-11-21T09:11:07.{digits}Z", f'"{MD5}"')]))
+    assert COLUMNS in quick
+    assert one == other
+    assert one["last_modified"].to_pylist() == [
+        datetime(2026, 11, 21, 9, 11, 7, 123_456, tzinfo=UTC)
+    ]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_size_below_zero_is_refused_with_the_name_of_the_object(quick):
+    good = ("a", 1, "2026-11-21T09:11:07.000Z", f'"{MD5}"')
+    body = page([good, ("b", -4, "2026-11-21T09:11:07.000Z", f'"{MD5}"')])
+    with pytest.raises(IncompleteReadError, match="answered 'b' with a size of -4 bytes"):
+        read(body, quick=quick)
+
+
+def test_an_object_without_a_time_is_refused():
+    body = page([("a", 1, "", f'"{MD5}"')])
+    with pytest.raises(IncompleteReadError, match="without a readable key, size or time"):
+        read(body, quick=True)
