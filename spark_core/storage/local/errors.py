@@ -24,7 +24,13 @@ _NOT_A_FILE_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 @contextmanager
 def telling(action: str, key: str, root: str) -> Iterator[None]:
-    """Turn the system's errors into the project's, with the key and the root in the text."""
+    """Turn the system's errors into the project's, with the key and the root in the text.
+
+    Args:
+        action: What is done.
+        key: With which object.
+        root: The namespace, with its folder on this machine.
+    """
     try:
         yield
     except LinkError as error:
@@ -46,7 +52,9 @@ def telling(action: str, key: str, root: str) -> Iterator[None]:
         if is_refusal(error):
             raise PermissionDeniedError(
                 f"{action} {key!r} of {root}: the system refuses ({error.strerror})",
-                f"Give this user the permission to {action} there, for files and their "
+                "Mount it so that it can be written to, or correct local_path."
+                if error.errno == errno.EROFS
+                else f"Give this user the permission to {action} there, for files and their "
                 "directories.",
             ) from error
         raise TransientError(

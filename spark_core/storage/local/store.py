@@ -78,6 +78,11 @@ class LocalStore(ObjectStore):
     def _directories(self) -> Directories:
         return Directories(self.root, self.namespace.path, self.options.local_path)
 
+    @property
+    def _place(self) -> str:
+        """The namespace and the folder of it on this machine, for errors."""
+        return f"{self.root} ({self.options.local_path}/{self.namespace.path})"
+
     def children(self, prefix: str) -> tuple[Names, pa.Table]:
         """List one level; an empty directory counts as a prefix."""
         folders: Names = []
@@ -92,7 +97,7 @@ class LocalStore(ObjectStore):
         self.requests["list"] += 1
         if prefix:
             self.checked_key(prefix.removesuffix("/"))
-        with telling("list", prefix, self.root):
+        with telling("list", prefix, self._place):
             yield from list_files(self._directories, prefix, folders)
 
     @contextmanager
@@ -110,12 +115,12 @@ class LocalStore(ObjectStore):
 
     def _status(self, key: str) -> os.stat_result:
         self.requests["head"] += 1
-        with telling("read", key, self.root), self._parent(key) as (directory, name):
+        with telling("read", key, self._place), self._parent(key) as (directory, name):
             return file_status(name, directory)
 
     def written_at(self, key: str) -> datetime:
         """Tell when a file was last written, and remember a small one."""
-        with self._opened(key) as source, telling("read", key, self.root):
+        with self._opened(key) as source, telling("read", key, self._place):
             status = os.fstat(source.fileno())
             if self.small_files.takes(status.st_size):
                 self.small_files.keep(key, source.read())
@@ -132,14 +137,14 @@ class LocalStore(ObjectStore):
         size = source.size_bytes
         with self.open_source(source.key) as original, self._published(target, _link, size) as sink:
             self.requests["copy"] += 1
-            with telling("copy", source.key, self.root):
+            with telling("copy", source.key, self._place):
                 shutil.copyfileobj(original, sink, _COPIED_BYTES)
 
     def link_to(self, key: str, target: str, *, young: bool = False) -> bool:
         """Link to a file, durably; its time is set before anybody sees it under the target."""
         self.requests["copy"] += 1
         with (
-            telling("link", key, self.root),
+            telling("link", key, self._place),
             self._parent(key) as (directory, name),
             self._parent(target, create=True) as (folder, other),
         ):
@@ -169,7 +174,7 @@ class LocalStore(ObjectStore):
     @contextmanager
     def _opened(self, key: str) -> Iterator[BinaryIO]:
         self.requests["read"] += 1
-        with telling("read", key, self.root), self._parent(key) as (directory, name):
+        with telling("read", key, self._place), self._parent(key) as (directory, name):
             file_status(name, directory)
             source = os.fdopen(
                 os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb"
@@ -179,12 +184,12 @@ class LocalStore(ObjectStore):
 
     def read(self, key: str) -> bytes:
         """Read a whole file."""
-        with self.open_source(key) as source, telling("read", key, self.root):
+        with self.open_source(key) as source, telling("read", key, self._place):
             return source.read()
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Read a part of a file."""
-        with self.open_source(key) as source, telling("read", key, self.root):
+        with self.open_source(key) as source, telling("read", key, self._place):
             source.seek(start)
             return exact_range(source.read(length), self.root, key, start, length)
 
@@ -211,11 +216,11 @@ class LocalStore(ObjectStore):
         self.requests["put"] += 1
         before, _, name = self.checked_key(key).rpartition("/")
         part = f".lakegc-{secrets.token_hex(8)}.part"
-        with telling("write", key, self.root):
+        with telling("write", key, self._place):
             directory = self._directories.enter(before, create=True)
         try:
             self._require_room(key, size, os.fstatvfs(directory))
-            with telling("write", key, self.root):
+            with telling("write", key, self._place):
                 opened = os.open(
                     part,
                     os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
@@ -223,12 +228,12 @@ class LocalStore(ObjectStore):
                     dir_fd=directory,
                 )
             # Where a disk is full may turn out as late as here.
-            with telling("write", key, self.root), os.fdopen(opened, "wb") as sink:
+            with telling("write", key, self._place), os.fdopen(opened, "wb") as sink:
                 yield sink
                 sink.flush()
                 # A journal is only worth something if it survives a crash of the machine.
                 os.fsync(opened)
-            with telling("write", key, self.root):
+            with telling("write", key, self._place):
                 publish(part, name, directory)
                 os.fsync(directory)
         finally:
@@ -242,7 +247,7 @@ class LocalStore(ObjectStore):
         # Some file systems tell nothing.
         if disk.f_blocks and free < size:
             raise TransientError(
-                f"write {key!r} of {self.root}: its disk has {free} bytes free, which {size} do "
+                f"write {key!r} of {self._place}: its disk has {free} bytes free, which {size} do "
                 "not fit into",
                 "Make room there and run again.",
             )

@@ -371,8 +371,14 @@ def test_a_directory_that_may_not_be_read_is_an_error_and_not_empty(store, outsi
 def test_what_is_mounted_read_only_is_not_asked_again(store, monkeypatch):
     read_only = OSError(30, "Read-only file system")
     monkeypatch.setattr(local.os, "mkdir", refusing(read_only))
-    with pytest.raises(PermissionDeniedError, match=r"the system refuses \(Read-only file system"):
+    with pytest.raises(
+        PermissionDeniedError, match=r"the system refuses \(Read-only file system"
+    ) as told:
         store.put("_lakefs/retention/gc/x/y", b"x")
+    assert f" of {store.root} ({store.options.local_path}/{store.namespace.path}): " in (
+        told.value.found
+    )
+    assert told.value.next_step.startswith("Mount it so that it can be written to")
 
 
 def test_a_disk_that_fails_is_an_error_and_not_empty(store, outside, monkeypatch):
