@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import AddressType, Namespace
-from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
+from spark_core.errors import AddressError, IncompleteReadError, NotFoundError, RepositoryStateError
 from spark_core.lakefs.answer_types import PreparedUncommitted
 from spark_core.lakefs.branch_diff import Entry, LookUp, StagedEntries, staged_on
 from spark_core.lakefs.path_lookups import addresses_on, entries_on
@@ -274,7 +274,30 @@ def _rows_on(
     branch: str,
 ) -> Iterator[pa.RecordBatch]:
     for entries in staged_on(look_up, server, repository_id, branch):
-        yield make(branch, entries)
+        try:
+            yield make(branch, entries)
+        except AddressError as refused:
+            raise _of_its_entry(make, repository_id, branch, entries, refused) from refused
+
+
+def _of_its_entry(
+    make: Callable[[str, list[Entry]], pa.RecordBatch],
+    repository_id: str,
+    branch: str,
+    entries: Sequence[Entry],
+    refused: AddressError,
+) -> AddressError:
+    """Return the refusal of an address with the entry that has it."""
+    for entry in entries:
+        try:
+            make(branch, [entry])
+        except AddressError as found:
+            where = f"lakefs://{repository_id}/{branch}/{entry[0]}"
+            return AddressError(
+                f"{where} is staged with an address that cannot be read: {found.found}",
+                f"Report the form, or remove the entry (`lakectl fs rm {where}`).",
+            )
+    return refused
 
 
 def _branch_names(server: LakeFSServer, repository: Repository) -> list[str]:

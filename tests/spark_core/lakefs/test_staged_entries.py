@@ -139,6 +139,23 @@ def test_addresses_outside_the_namespace_are_left_out(client: Client) -> None:
     assert diffs(server, "docs", NAMESPACE).num_rows == 0
 
 
+def test_a_staged_address_that_cannot_be_read_is_told_with_branch_and_path(client: Client) -> None:
+    namespace = Namespace.parse("s3://lake/ns")
+    staged = {
+        "good": "s3://lake/ns/data/x",
+        "tables/day=1": "s3://lake/ns/data/day%3A1",
+        "late": "s3://lake/ns/data/y",
+    }
+    server, _ = client(
+        {BRANCHES: listing("main"), DIFF: changed(*staged), ENTRIES: entries(**staged)}
+    )
+    with pytest.raises(AddressError, match=r"'s3://lake/ns/data/day%3A1' could be read") as told:
+        diffs(server, "docs", namespace)
+    where = "lakefs://docs/main/tables/day=1"
+    assert told.value.found.startswith(f"{where} is staged with an address that cannot be read: ")
+    assert told.value.next_step.endswith(f"remove the entry (`lakectl fs rm {where}`).")
+
+
 def test_an_address_of_unknown_form_refuses(client: Client) -> None:
     server, _ = client(
         {
