@@ -30,8 +30,7 @@ def no_settings() -> SettingsError:
     """Return the refusal for callers that need settings and find none."""
     return SettingsError(
         f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other",
-        'Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
-        "or try `lakegc demo`, which needs none.",
+        "`lakegc init` writes one and asks for what it needs; `lakegc demo` needs none.",
     )
 
 

@@ -110,6 +110,7 @@ def test_without_settings_it_says_how_to_begin(lakegc):
     answer = lakegc("mark", "some-repo")
     assert answer.exit_code == 2
     assert answer.stderr.startswith("lakegc: settings: no settings: there is no lakegc.toml in ")
+    assert "`lakegc init` writes one" in answer.stderr
     assert "lakegc demo" in answer.stderr
 
 
