@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from spark_core.errors import SettingsError
+from spark_core.errors import LakegcError, SettingsError
 from spark_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -147,16 +148,26 @@ def _lock_directory(directory: Path) -> Iterator[bool]:
 
 @contextmanager
 def _serving(directory: Path, port: int) -> Iterator[Sandbox]:
-    """Serve on a port, or on any other if that one is taken."""
+    """Serve on a port, or on any other if that one is taken.
+
+    Raises:
+        LakegcError: If the disk of the sandbox takes nothing.
+    """
     from lakegc_dagster.sandbox import Sandbox
 
     sandbox = Sandbox(directory, port=port)
     try:
-        sandbox.start()
-    except OSError:
-        sandbox = Sandbox(directory)
-        sandbox.start()
-    try:
+        try:
+            sandbox.start()
+        except OSError:
+            sandbox = Sandbox(directory)
+            sandbox.start()
         yield sandbox
+    except sqlite3.Error as error:
+        raise LakegcError(
+            f"the sandbox in {directory.resolve()} cannot write there ({error})",
+            "Look at the room and the rights of its disk, or make a sandbox in another place "
+            "(`lakegc demo --directory DIRECTORY`).",
+        ) from error
     finally:
         sandbox.stop()

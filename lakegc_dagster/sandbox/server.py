@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -58,8 +59,14 @@ def application(core: Core, accounts: Accounts, requests: Requests) -> Starlette
     async def unknown(_request: Request, _error: Exception) -> Response:
         return failure(ApiError(HTTPStatus.NOT_FOUND, "invalid API endpoint"))
 
+    async def unusable(_request: Request, error: Exception) -> Response:
+        problem = f"the sandbox's disk cannot be used ({error})"
+        return failure(ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, problem))
+
     handlers: dict[int | type[Exception], Callable[[Request, Exception], object]] = {
-        HTTPException: unknown
+        HTTPException: unknown,
+        sqlite3.Error: unusable,
+        OSError: unusable,
     }
     return Starlette(
         routes=[route(endpoint, core, accounts, requests) for endpoint in endpoints],

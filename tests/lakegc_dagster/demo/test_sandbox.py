@@ -12,7 +12,7 @@ import pytest
 import urllib3
 
 from lakegc_dagster.demo import sandbox as demo_sandbox
-from spark_core.errors import SettingsError
+from spark_core.errors import LakegcError, SettingsError
 from spark_core.settings import load_settings
 
 
@@ -47,6 +47,22 @@ def test_an_earlier_sandbox_is_thrown_away(tmp_path):
             assert not (tmp_path / ".sandbox" / "left-over").exists()
             (tmp_path / ".sandbox" / "left-over").touch()
             assert sandbox.requests.total() == 0
+
+
+def test_a_sandbox_whose_disk_takes_nothing_is_a_sentence_that_names_it(tmp_path):
+    directory = tmp_path / ".sandbox"
+    with demo_sandbox.fresh(directory):
+        pass
+    settings = load_settings(demo_sandbox.settings_file(directory), env={})
+    (directory / "state.sqlite").unlink()
+    (directory / "state.sqlite").mkdir()
+    with (
+        pytest.raises(
+            LakegcError, match=rf"the sandbox in {directory} cannot write there \(unable"
+        ),
+        demo_sandbox.awake(settings),
+    ):
+        raise AssertionError("it must not start")
 
 
 @pytest.mark.parametrize("empty", [True, False])

@@ -13,7 +13,7 @@ from threading import Event
 import lakefs_sdk
 import pytest
 import urllib3
-from lakefs_sdk.exceptions import UnauthorizedException
+from lakefs_sdk.exceptions import ApiException, UnauthorizedException
 
 from lakegc_dagster.sandbox import Sandbox, SandboxClock, objects
 from lakegc_dagster.sandbox.xids import IdSource, encode_xid, xid_seconds
@@ -39,6 +39,17 @@ def test_a_sandbox_started_again_has_its_repositories_keys_and_staged_changes(sd
     assert again.objects.get_object("demo", "main", "b") == b"2"
     assert again.head("demo", "v1") == commit
     assert again.repositories.dump_status("demo", task.id).done
+
+
+def test_a_disk_that_takes_nothing_is_an_answer_and_no_traceback(sdk, tmp_path, capfd):
+    with Sandbox(tmp_path / "s") as sandbox:
+        there = type(sdk)(sandbox)
+        there.create("demo")
+        with sandbox.core.lock:
+            sandbox.core.state._write("DROP TABLE staged")
+        with pytest.raises(ApiException, match=r"disk cannot be used \(no such table: staged"):
+            there.upload("demo", "main", "a", b"1")
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_restarted_server_writes_to_a_new_slice(sdk, sandbox):
