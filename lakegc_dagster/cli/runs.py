@@ -62,8 +62,9 @@ def runs(
 
     Without names: every repository of the settings. The states are `unfinished` (the mark has no
     verdict), `refused` (by the checks that are named), `marked`, `sweep unfinished`, `swept in
-    part` (the store did not delete everything), `swept`, `restored` (something of it came back) and
-    `unreadable` (a document of the run is damaged). The kind says whether the mark read everything
+    part` (the store did not delete everything), `swept`, `restored` (something of it came back),
+    `superseded` (it did not end, and a later run was swept) and `unreadable` (a document of the run
+    is damaged). The kind says whether the mark read everything
     (`clean`) or took what never changes from the index (`optimized`), and whether it lets go only
     what `policies` name, or only what a `reference mark` names, too. The runs are read from the
     store, so those of Dagster, of the command line and of spark-submit are all there. Spark does

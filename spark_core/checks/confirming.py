@@ -12,11 +12,14 @@ from spark_core import checks as guards
 from spark_core import lakegc_keys
 from spark_core.checks import CheckResult
 from spark_core.checks.verdict import MARK_AGAIN, load, stored_here
+from spark_core.did_you_mean import did_you_mean
 from spark_core.errors import ObjectExistsError, VerdictError
+from spark_core.model import RunKey
 from spark_core.records import confirmation
 from spark_core.records.confirmation import Confirmation
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
+from spark_core.storage import ObjectStore
 
 
 def confirm(run: Run, check: str, *, who: str) -> Confirmation:
@@ -67,6 +70,13 @@ def _finding(run: Run, verdict: Verdict, check: str) -> Mapping[str, Any]:
         VerdictError: If the check passed, or a person may not confirm it.
     """
     failed = {str(found["name"]): found for found in verdict.failed}
+    names = {name for name, _, _ in guards.CHECKS}
+    if check not in names:
+        raise VerdictError(
+            f"there is no check {check}",
+            did_you_mean(check, {*names, "policy_is_confirmed", "removal", "branches"})
+            or f"Those that can be confirmed are {', '.join(sorted(guards.CONFIRMABLE))}.",
+        )
     if check not in guards.CONFIRMABLE:
         lifted_by = failed.get(check, {}).get("lifted_by", guards.NOTHING_LIFTS_IT)
         raise VerdictError(
@@ -91,12 +101,22 @@ def confirmed_checks(run: Run, verdict: Verdict) -> frozenset[str]:
     Raises:
         CorruptTableError: If a confirmation is not as it was written.
     """
-    return frozenset(
-        str(check["name"])
+    still = {str(check["name"]) for check in refusing(run.store, run.key, verdict)}
+    return frozenset(str(check["name"]) for check in verdict.failed) - still
+
+
+def refusing(store: ObjectStore, key: RunKey, verdict: Verdict) -> list[Mapping[str, Any]]:
+    """Return the failed checks of a mark whose findings nobody confirmed for this very verdict.
+
+    Raises:
+        CorruptTableError: If a confirmation is not as it was written.
+    """
+    return [
+        check
         for check in verdict.failed
-        if check["name"] in guards.CONFIRMABLE
-        and confirmation.covers(run.store, run.key, verdict.digest, check)
-    )
+        if check["name"] not in guards.CONFIRMABLE
+        or not confirmation.covers(store, key, verdict.digest, check)
+    ]
 
 
 def confirmed_results(run: Run) -> list[CheckResult]:

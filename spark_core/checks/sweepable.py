@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from spark_core import checks as guards
-from spark_core.checks.confirming import confirmed_checks
+from spark_core.checks.confirming import confirmed_checks, refusing
 from spark_core.checks.verdict import MARK_AGAIN, load, load_mark, not_passed
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import VerdictError
@@ -75,8 +75,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
 
 
 def _require_passed(run: Run, verdict: Verdict) -> None:
-    confirmed = confirmed_checks(run, verdict)
-    failed = [check for check in verdict.failed if check["name"] not in confirmed]
+    failed = refusing(run.store, run.key, verdict)
     if failed or verdict.passed == bool(verdict.failed):
         names = (
             "; ".join(f"{check['name']}: {check['summary']}" for check in failed)

@@ -171,12 +171,11 @@ def whether_a_sweep_takes_it(run: Run) -> list[Reason]:
     """Say whether the checks let the mark be swept."""
     try:
         found = verdict.load(run)
-        confirmed = confirming.confirmed_checks(run, found)
+        names = ", ".join(check["name"] for check in confirming.refusing(run.store, run.key, found))
     except VerdictError:
         return [Reason("sweep", "the mark was not checked yet, so no sweep takes it")]
     except CorruptTableError as damaged:
         return [Reason("sweep", f"no sweep takes it: {damaged.found}")]
-    names = ", ".join(check["name"] for check in found.failed if check["name"] not in confirmed)
     begun = Journal(run.store, str(run.key), run.load(tables.EXPIRED_ADDRESSES).manifest.sha256)
     if names:
         return [Reason("sweep", f"the mark is refused by {names}, so no sweep takes it")]

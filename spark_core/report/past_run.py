@@ -14,7 +14,7 @@ from spark_core.sweep import FINAL
 
 State = Literal[
     "unfinished", "refused", "marked", "sweep unfinished", "swept in part", "swept", "restored",
-    "unreadable",
+    "superseded", "unreadable",
 ]  # fmt: skip
 KindName = Literal["", "clean", "optimized"]
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
@@ -29,6 +29,7 @@ class PastRun:
         state: `unfinished`: the mark has no verdict. `refused`: a check stops the sweep. `marked`:
             the sweep may begin. `sweep unfinished`: a sweep began and left no report. `swept in
             part`: the store did not delete everything. `restored`: something of it came back.
+            `superseded`: it did not end, and a later run of its kind was swept since.
             `unreadable`: a document of the run is damaged.
         refused: Name of each check that stops the sweep -> its sentence.
         confirmable: Those of them that a person may confirm by name.

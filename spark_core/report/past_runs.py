@@ -8,9 +8,9 @@ document that cannot be read is a line of the list, not an error.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from spark_core import checks as guards
 from spark_core import lakegc_keys
+from spark_core.checks.confirming import refusing
 from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
-from spark_core.records import confirmation, tables
+from spark_core.records import tables
 from spark_core.records.figures import (
     AmountFigures,
     DeletionFigures,
@@ -94,7 +95,18 @@ def past_runs(store: ObjectStore, now: datetime, *, newest: int | None = None) -
         frozenset(quarantine.runs(store)),
     )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda key: _read(store, key, there, now), keys))
+        found = list(pool.map(lambda key: _read(store, key, there, now), keys))
+    return [_since(run, found[:at]) for at, run in enumerate(found)]
+
+
+def _since(run: PastRun, later: Sequence[PastRun]) -> PastRun:
+    """Return a run as the later ones leave it: one that did not end has its work done by another.
+
+    What a mark collects that did not end is not known; only a sweep of everything does its work.
+    """
+    did_not_end = run.state in {"unfinished", "sweep unfinished"}
+    done = any(one.state == "swept" and one.collects in ("all", run.collects) for one in later)
+    return replace(run, state="superseded") if did_not_end and done else run
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,7 @@ def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -
     manifest = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
     expired = ExpiredFigures.of(manifest)
     swept = _swept(store, key)
-    open_checks = _open_checks(store, key, verdict)
+    open_checks = {check["name"]: check for check in refusing(store, key, verdict)}
     back = list(restored(store, key).values()) if key in there.restores else []
     readings = [each["reading_began"] for each in verdict.tables.values()]
     began = min(map(datetime.fromisoformat, readings), default=manifest.reading_began)
@@ -158,16 +170,6 @@ def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -
         in_quarantine=_in_quarantine(store, key, swept, now) if key in there.quarantine else (0, 0),
         **kind,
     )
-
-
-def _open_checks(store: ObjectStore, key: RunKey, verdict: Verdict) -> dict[str, Mapping[str, Any]]:
-    """Return the failed checks whose findings nobody confirmed, by name."""
-    return {
-        check["name"]: check
-        for check in verdict.failed
-        if check["name"] not in guards.CONFIRMABLE
-        or not confirmation.covers(store, key, verdict.digest, check)
-    }
 
 
 def _seconds(began: datetime, ended: datetime) -> float:

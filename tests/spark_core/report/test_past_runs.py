@@ -125,6 +125,25 @@ def test_a_sweep_that_was_killed_has_a_journal_and_no_report(written):
     assert only(written).state == "sweep unfinished"
 
 
+def test_what_did_not_end_is_superseded_once_a_later_run_of_its_kind_was_swept(written):
+    mark_ended = at(written, 3 * DAY)
+    mark_ended.mark(LISTED, expired=EXPIRED)
+    sweep_ended = marked(written, 2 * DAY).run
+    sweep_ended.store.put(f"{lakegc_keys.of_run(lakegc_keys.JOURNAL, sweep_ended.key)}intent", b"")
+    later = marked(written, DAY)
+
+    def states():
+        return [one.state for one in past_runs(written.run.store, NOW)]
+
+    assert states() == ["marked", "sweep unfinished", "unfinished"]
+    later.sweep({**GONE, "data/s/b": (20, "failed", "busy")})
+    assert states() == ["swept in part", "sweep unfinished", "unfinished"], "its objects are left"
+    later.sweep(GONE)
+    assert states() == ["swept", "superseded", "superseded"]
+    at(written, timedelta(0)).mark(LISTED, expired=EXPIRED)
+    assert states() == ["unfinished", "swept", "superseded", "superseded"], "the newest is at work"
+
+
 def test_what_was_restored_is_not_reclaimed(written):
     run = marked(written)
     run.sweep(GONE)
