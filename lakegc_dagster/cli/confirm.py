@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,7 @@ from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.branches import confirm_branches
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, read_settings
 from lakegc_dagster.cli.removal import confirm_removal
+from lakegc_dagster.cli.shown_report import past_checks
 from lakegc_dagster.terminal.who_acts import who
 
 if TYPE_CHECKING:
@@ -97,10 +99,10 @@ def confirm(
 def _confirm_finding(config: Path | None, repository: str, check: str, key: RunKey) -> int:
     from lakegc_dagster.stored_runs import open_known
     from lakegc_dagster.terminal import console
-    from spark_core.checks import confirming
+    from spark_core.checks import confirming, verdict
     from spark_core.references.policies import confirmed as policies
 
-    shown = console.console()
+    shown, left = console.console(), list[Mapping[str, Any]]()
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         run = open_known(settings, repository, key)
@@ -112,8 +114,13 @@ def _confirm_finding(config: Path | None, repository: str, check: str, key: RunK
         else:
             confirmed = confirming.confirm(run, check, who=who())
             confirmer, found = confirmed.who, confirmed.found
-            following = f"lakegc sweep {repository} --run {key}"
+            left = confirming.refusing(run.store, key, verdict.load(run))
+            names = [str(check["name"]) for check in left]
+            following = f"lakegc {past_checks(repository, names)} --run {key}"
         shown.print(f"confirmed by {confirmer}: {found}", markup=False, soft_wrap=True)
+        for each in left:
+            words = f"still refused by {each['name']}: {each['summary']}"
+            shown.print(words, markup=False, soft_wrap=True)
         named = "" if settings.file is None else f" --config {settings.file}"
         shown.print(f"next     {following}{named}", markup=False, soft_wrap=True)
         tell(Confirmed(check, str(key), confirmer, found), f"{following}{named}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakegc_dagster.cli.shown_policy import show_named
@@ -81,19 +82,21 @@ def way_on(settings: Settings, repository_id: str, key: RunKey, result: LaunchRe
         key: Run key.
         result: How the run ended.
     """
+    failing, tables = refused_by(result), result.manifests
+    if not failing or "expired_addresses" not in tables or "deletion_report" in tables:
+        return ""
+    return f"lakegc {past_checks(repository_id, failing)} --run {key}{_config(settings)}"
+
+
+def past_checks(repository_id: str, failing: Sequence[str]) -> str:
+    """Return the words of the command that leads past the checks of a mark that fail."""
     from spark_core import checks
 
-    failing = refused_by(result)
-    if not failing or "expired_addresses" not in result.manifests:
-        return ""
-    if "deletion_report" in result.manifests:
-        return ""
-    words = (
-        f"confirm {repository_id} {failing[0]}"
-        if set(failing) <= checks.CONFIRMABLE
-        else f"report {repository_id}"
-    )
-    return f"lakegc {words} --run {key}{_config(settings)}"
+    if not failing:
+        return f"sweep {repository_id}"
+    if set(failing) <= checks.CONFIRMABLE:
+        return f"confirm {repository_id} {failing[0]}"
+    return f"report {repository_id}"
 
 
 def show_refused(

@@ -64,6 +64,60 @@ def test_a_finding_is_confirmed_by_name_and_the_way_on_is_shown(marked):
     assert confirming.confirmed_checks(run, found) == {SHARE}
 
 
+def test_what_still_refuses_is_named_after_a_confirmation(tmp_path):
+    with Sandbox(tmp_path / "sandbox") as sandbox:
+        with sandbox.core.lock:
+            repositories.create(sandbox.core, "repo", "local://repo")
+        env = settings_on(sandbox, tmp_path, SETTINGS)
+
+        def mark(ago, **facts):
+            run = open_sandbox_run(sandbox, "repo", None, datetime.now(UTC) - timedelta(hours=ago))
+            passing_mark(run, **facts)
+            verdict.conclude(run)
+            return run
+
+        def confirmed(run, check):
+            words = ["confirm", "repo", check, "--run", str(run.key)]
+            answer = CliRunner().invoke(main, words, env=env)
+            assert answer.exit_code == 0, answer.output
+            *lines, last = answer.stdout.splitlines()
+            return [line.partition(": ")[0] for line in lines[1:]], last
+
+        mark(3)
+        few = {
+            "namespace_slices": {"objects": 1_000},
+            "expired_addresses": {"expired_objects": 900},
+        }
+        sudden = mark(2, **few)
+        left, following = confirmed(sudden, SHARE)
+        assert left == ["still refused by nothing_changed_suddenly"]
+        wanted = (
+            f"next     lakegc confirm repo nothing_changed_suddenly --run {sudden.key} --config "
+        )
+        assert following.startswith(wanted)
+        left, following = confirmed(sudden, "nothing_changed_suddenly")
+        assert left == []
+        assert following.startswith(f"next     lakegc sweep repo --run {sudden.key} --config ")
+
+        off = {"clock_skew_seconds": {"server": 3_600.0, "store": None}}
+        late = mark(1, namespace_slices=off, expired_addresses={"expired_objects": 9_000})
+        left, following = confirmed(late, SHARE)
+        assert "still refused by clocks_agree" in left
+        assert following.startswith(f"next     lakegc report repo --run {late.key} --config ")
+
+
+def test_a_misspelt_check_gets_the_one_next_to_it(marked):
+    run, _, lakegc = marked
+    for written, meant in (
+        ("expired_share_is_plausable", SHARE),
+        ("policy_confirmed", "policy_is_confirmed"),
+        ("branchs", "branches"),
+    ):
+        answer = lakegc("confirm", "repo", written, "--run", str(run.key))
+        assert answer.exit_code == 3
+        assert f"there is no check {written}. Did you mean {meant}?" in answer.stderr
+
+
 def test_a_run_without_a_mark_is_refused(marked):
     _, _, lakegc = marked
     answer = lakegc("confirm", "repo", SHARE, "--run", "2026-01-01T00-00-00Z")
