@@ -104,7 +104,7 @@ def sweep_or_stored(
             return run.load(DELETION_REPORT)
         if not journal.is_begun(run.store, run.key):
             return NotSwept(_why_not_swept(run))
-    return mark_and_sweep.sweep_or_report(run, tell, again=True)
+    return mark_and_sweep.sweep_or_report(run, tell)
 
 
 def results(run: Run, spec: TableSpec, words: str) -> Sequence[CheckResult]:

@@ -158,16 +158,12 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
         return _keep(run, tables.DELETION_REPORT, lambda: sweep_or_report(run, tell), on_event)
 
 
-def sweep_or_report(
-    run: Run, tell: sweeping.OnProgress, *, again: bool = False
-) -> Draft | StoredTable:
+def sweep_or_report(run: Run, tell: sweeping.OnProgress) -> Draft | StoredTable:
     """Sweep a mark; a refused sweep still leaves the mark's report.
 
     Args:
         run: The run.
         tell: Called with the progress.
-        again: Whether it may have been swept before. The stored report of a finished sweep is then
-            the result.
 
     Returns:
         The deletion report, as a draft for `keep`. It is the stored one if another process, or this
@@ -179,10 +175,7 @@ def sweep_or_report(
     try:
         return sweeping.sweep(run, tell)
     except ClosedPartitionError:
-        if again:
-            return run.load(tables.DELETION_REPORT)
-        report.make(run)
-        raise
+        return run.load(tables.DELETION_REPORT)
     except RefusedError:
         report.make(run)
         raise

@@ -210,7 +210,8 @@ def sweep(
 ) -> int:
     """Delete the objects of an earlier mark, if its verdict allows it and the mode is `sweep`.
 
-    `lakegc report` shows the run keys of a repository's marks.
+    `lakegc runs` shows the run keys of a repository's marks. A run that was swept to its end says
+    so, and nothing more is done.
 
     A mark of lakeFS's own job is verified first: the repository is marked again, and only objects
     that both marks name are deleted. The rest of the job's mark is kept, and reported with its
@@ -236,7 +237,7 @@ def sweep(
     if key is None:
         raise SettingsError(
             "no mark to sweep was named",
-            "Name its run key with --run (`lakegc report` shows "
+            "Name its run key with --run (`lakegc runs` shows "
             "them), or a mark of lakeFS's own job with --reference-mark.",
         )
     return launch_each(

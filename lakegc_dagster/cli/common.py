@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -29,6 +29,7 @@ from spark_core.plain_text import visible
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from spark_core.lakefs import LakeFSServer
     from spark_core.settings import Settings
 
 # What is true of a command that Ctrl-C ended; every other one only reads.
@@ -200,8 +201,9 @@ def _show_failure(error: LakegcError, *, debug: bool) -> int:
     with suppress(OSError):
         shown = console.console(sys.stderr)
         console.show_error(shown, ended_a_command(error))
-        if OUTPUT.log is not None and not isinstance(error, RefusedError | SettingsError):
-            shown.print(f"Spark's own lines are in {OUTPUT.log}.", markup=False, soft_wrap=True)
+        log, is_of_spark = OUTPUT.log, not isinstance(error, RefusedError | SettingsError)
+        if log is not None and log.is_file() and is_of_spark:
+            shown.print(f"Spark's own lines are in {log}.", markup=False, soft_wrap=True)
     return exit_code(error)
 
 
@@ -222,6 +224,30 @@ def unforeseen(message: str | None, log: Path, state: str | None = None) -> Lake
         f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`)."
     )
     return failure if state is None else add_state(failure, state)
+
+
+def can_ask() -> bool:
+    """Say whether somebody is there to answer; standard input may be closed."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def agreed(question: str) -> bool:
+    """Ask whether to go on; nobody there to answer is a no."""
+    # Python says the latter where standard input is closed.
+    with suppress(click.Abort, RuntimeError):
+        return click.confirm(question, err=True)
+    click.echo(err=True)
+    return False
+
+
+def name_absent_branches(server: LakeFSServer, repository_id: str, named: Iterable[str]) -> None:
+    """Say which branches that rules name do not exist."""
+    from lakegc_dagster.terminal import console
+    from spark_core.did_you_mean import no_branch_named
+
+    there = [branch.id for branch in server.branches(repository_id)]
+    if words := no_branch_named(named, there):
+        console.console(sys.stderr).print(words, style="yellow", markup=False, soft_wrap=True)
 
 
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:

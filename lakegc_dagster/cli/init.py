@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from lakegc_dagster.cli.common import RepositoryType, command_body
+from lakegc_dagster.cli.common import RepositoryType, can_ask, command_body
 from spark_core.errors import LakegcError, SettingsError
 
 _LAKECTL = Path("~/.lakectl.yaml")
@@ -69,7 +68,7 @@ def init(
             "Change it by hand (`lakegc config show` shows what counts), or name another with "
             "--config.",
         )
-    asks = _can_ask()
+    asks = can_ask()
     known = lakectl_file.expanduser()
     endpoint = endpoint or endpoint_in(known, os.environ)
     if asks and not endpoint:
@@ -86,10 +85,6 @@ def init(
     click.echo(f"wrote    {file}")
     click.echo(f"next     lakegc doctor --config {file}" if config else "next     lakegc doctor")
     return 0
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
 
 
 def _asked_for_repositories(endpoint: str, logs_in_by: Path | None) -> list[str]:

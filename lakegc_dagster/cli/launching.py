@@ -9,13 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from lakegc_dagster.cli.common import read_settings, unforeseen
+from lakegc_dagster.cli.common import agreed, can_ask, read_settings, unforeseen
 from lakegc_dagster.cli.ended import Ended, closing_table
 from lakegc_dagster.cli.metrics import publish_metrics
 from lakegc_dagster.cli.night_document import show_document
@@ -23,7 +21,7 @@ from lakegc_dagster.cli.notify import tell_of_failure, tell_of_night
 from lakegc_dagster.cli.shown_report import show_refused, show_report
 from lakegc_dagster.terminal.foreign_errors import in_a_sentence
 from lakegc_dagster.terminal.spark_output import OUTPUT
-from spark_core.errors import LakegcError
+from spark_core.errors import ClosedPartitionError, LakegcError
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase, state_of
 
 if TYPE_CHECKING:
@@ -143,7 +141,7 @@ def _answered(settings: Settings, jobs: Mapping[str, JobName], *, yes: bool) -> 
     for repository_id, job in jobs.items():
         if job == "mark" or settings.run_options(repository_id).quarantine is not None:
             continue
-        if not yes and not (len(jobs) == 1 and sys.stdin.isatty()):
+        if not yes and not (len(jobs) == 1 and can_ask()):
             continue
         try:
             run = open_stored(settings, repository_id, RunKey.at(datetime.now(UTC)))
@@ -160,7 +158,7 @@ def _answered(settings: Settings, jobs: Mapping[str, JobName], *, yes: bool) -> 
                 f"come back: {words}. A quarantine (`quarantine = true`) costs six requests an "
                 f"object, and its space for {run.options.quarantine_days:g} days. Delete for good?"
             )
-            yes = click.confirm(question, err=True)
+            yes = agreed(question)
             if not yes:
                 first_sweep.require_answered(run)
         settings = settings.with_changed(repository_id, quarantine=False)
@@ -245,7 +243,9 @@ def _show_end(night: _Night, each: Ended) -> None:
 
 def _step_by_step(night: _Night, repository_id: str) -> Ended:
     """Run the job of a repository, and show its steps and its report."""
+    from lakegc_dagster.stored_runs import open_known
     from lakegc_dagster.terminal import console
+    from spark_core.records.tables import DELETION_REPORT
 
     settings, key, name = night.settings, night.key, night.jobs[repository_id]
     shown, began = console.console(), time.monotonic()
@@ -253,6 +253,12 @@ def _step_by_step(night: _Night, repository_id: str) -> Ended:
     with console.Steps(shown) as steps:
         result = night.launched(repository_id, steps)
     error = _error_of(result)
+    if name == "sweep" and isinstance(error, ClosedPartitionError):
+        words = f"{error.found}: nothing is left of its mark, and nothing was deleted now."
+        shown.print(words, markup=False, soft_wrap=True)
+        stored = open_known(settings, repository_id, key).load(DELETION_REPORT).manifest
+        result = replace(result, success=True, error=None, manifests={stored.table: stored})
+        error = None
     if error is not None:
         console.show_error(console.console(sys.stderr), error)
         show_refused(shown, settings, repository_id, key, result)

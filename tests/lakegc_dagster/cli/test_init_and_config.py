@@ -70,7 +70,7 @@ def test_init_leaves_no_file_that_could_not_be_read_again(home):
 
 
 def test_init_shows_the_repositories_of_the_server_and_asks_which_are_collected(home, monkeypatch):
-    monkeypatch.setattr(init_module, "_can_ask", lambda: True)
+    monkeypatch.setattr(init_module, "can_ask", lambda: True)
     with Sandbox(home / "sandbox") as sandbox:
         with sandbox.core.lock:
             repositories.create(sandbox.core, "repo", "local://repo")

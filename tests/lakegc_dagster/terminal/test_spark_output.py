@@ -35,6 +35,10 @@ def test_an_error_names_the_file_unless_spark_has_no_part_in_it(
     def body():
         raise error
 
-    monkeypatch.setattr(common, "OUTPUT", SparkOutput(log=tmp_path / "spark.log"))
+    log = tmp_path / "spark.log"
+    monkeypatch.setattr(common, "OUTPUT", SparkOutput(log=log))
+    common.guarded(body, debug=False)
+    assert "Spark's own lines are in" not in capsys.readouterr().err, "there is no such file"
+    log.touch()
     common.guarded(body, debug=False)
     assert ("Spark's own lines are in" in capsys.readouterr().err) == is_named
