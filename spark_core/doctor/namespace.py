@@ -46,12 +46,14 @@ class ExaminedNamespace:
         server_options: Returns how to reach the server; raises `SettingsError` without keys.
         storage: How the store is reached.
         living: The repositories of the server that lie there; None if that is not known.
+        objects: Objects that were found there.
     """
 
     uri: str
     server_options: Callable[[], ServerOptions]
     storage: Storage
     living: Sequence[Repository] | None = field(default=None, init=False)
+    objects: int = field(default=0, init=False)
 
     @cached_property
     def namespace(self) -> Namespace:
@@ -126,6 +128,7 @@ def _contents(place: ExaminedNamespace) -> ProbeAnswer:
             added = pc.sum(some.column("size_bytes")).as_py() or 0
             counts[folder] = (objects + some.num_rows, size + added)
             rest = rest.filter(pc.invert(fits))
+        place.objects += batch.num_rows
     words = [
         f"{counted(objects, word)}{where} ({bytes_text(size)})"
         for (objects, size), (word, where) in zip(counts.values(), _FOLDERS.values(), strict=True)
@@ -141,6 +144,12 @@ def _collected(place: ExaminedNamespace) -> ProbeAnswer:
     if place.living:
         names = ", ".join(found.id for found in place.living)
         return ProbeAnswer(f"by whoever collects {names}", figures={"collected": True})
+    if not place.objects:
+        return ProbeAnswer(
+            "nothing is known to lie there, so nothing is there to collect or to delete",
+            None,
+            "Look whether it is written as lakeFS writes the storage namespace.",
+        )
     return ProbeAnswer(
         "by nobody: lakeFS keeps the storage of a deleted repository, and lakegc collects only "
         "what a server tells of",

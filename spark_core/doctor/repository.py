@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from spark_core.did_you_mean import no_branch_named
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import ProbeAnswer, Question, found_by
-from spark_core.errors import RepositoryStateError
+from spark_core.errors import RepositoryStateError, sentences
 from spark_core.plain_text import span_text
 from spark_core.run.preconditions import (
     ask_branches,
@@ -16,8 +18,6 @@ from spark_core.run.preconditions import (
     ask_table_prefix,
     require_writable,
 )
-
-_NAMED = 5
 
 
 def _exists(examination: Examination) -> ProbeAnswer:
@@ -95,21 +95,14 @@ def _rules(examination: Examination) -> ProbeAnswer:
         f"{rules.default_retention_days:,} days, and {len(rules.branches):,} branches with days of "
         "their own"
     )
-    figures = {
+    figures: dict[str, Any] = {
         "default_retention_days": rules.default_retention_days,
         "branch_rules": len(rules.branches),
     }
-    absent = sorted(set(rules.branches) - {branch.id for branch in examination.branches})
-    if absent:
-        more = f" and {len(absent) - _NAMED:,} others" if len(absent) > _NAMED else ""
-        return ProbeAnswer(
-            f"{shown}; there is no branch named {', '.join(absent[:_NAMED])}{more}, so such a "
-            "rule does nothing",
-            False,
-            "Correct the name with `lakegc rules set`, or leave the rule out.",
-            {**figures, "rules_without_branch": absent},
-        )
-    return ProbeAnswer(shown, figures=figures)
+    there = {branch.id for branch in examination.branches}
+    if absent := sorted(set(rules.branches) - there):
+        figures["rules_without_branch"] = absent
+    return ProbeAnswer(sentences(shown, no_branch_named(absent, there)), figures=figures)
 
 
 def _age(examination: Examination) -> ProbeAnswer:

@@ -51,6 +51,16 @@ def test_storage_of_a_deleted_repository_is_collected_by_nobody(old, lakefs, tmp
     assert before == {key for batch in old.store.list("") for key in batch["key"].to_pylist()}
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_of_an_empty_or_misspelt_place_nobody_is_told_to_delete_it(lakefs, tmp_path, is_there):
+    if is_there:
+        (tmp_path / "rpeo").mkdir()
+    found = _found(lakefs, tmp_path, "local://rpeo")["collected"]
+    assert found.passed is None
+    assert found.found.startswith("nothing is known to lie there")
+    assert "delete it" not in found.next_step
+
+
 @pytest.mark.parametrize("uri", ["local://other", "local://other/inner"])
 def test_where_a_repository_lives_it_is_named(lakefs, tmp_path, uri):
     (tmp_path / uri.removeprefix("local://")).mkdir(parents=True)
