@@ -16,6 +16,7 @@ from lakegc_dagster.cli.common import (
     command_body,
     read_settings,
 )
+from spark_core.errors import FAILED
 from spark_core.plain_text import bytes_text, counted
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ def explain(
 
     The object is named by its physical address, full or relative to the namespace, or by a path as
     lakefs://REPOSITORY/REF/PATH, which needs no other word. A path is looked up on the server as it
-    is now. If REF no longer has it, it is looked up among what the stored runs let go. Everything
-    else is what the run saw. For a kept object, lakeFS's tables are read as in a mark, to find
-    every retained commit that has it.
+    is now. If REF no longer has it, it is looked up among what the stored runs let go; if the
+    server has no such REF, that is said, and every branch is asked, too. Everything else is what
+    the run saw. For a kept object, lakeFS's tables are read as in a mark, to find every retained
+    commit that has it. The exit code is 1 if nothing has or had that name.
 
     A name that ends in a slash is a folder, and its objects are summed up by what keeps them. Of
     lakefs://REPOSITORY/REF/FOLDER/ those are what REF shows below it now, what retained commits
@@ -71,14 +73,18 @@ def explain(
         if is_folder(what):
             _show_folder(explain_folder(run, what), as_json=as_json)
             return 0
-        is_path = what.startswith(LAKEFS)
-        address, *others = addresses_of_path(run, what) if is_path else [address_of(run, what)]
-        found = replace(explained(run, address), others=tuple(others))
+        found_there, caution = (
+            addresses_of_path(run, what)
+            if what.startswith(LAKEFS)
+            else ([address_of(run, what)], "")
+        )
+        address, *others = found_there
+        found = replace(explained(run, address), others=tuple(others), caution=caution)
     if as_json:
         click.echo(found.to_json())
     else:
         _show(console.console(), found)
-    return 0
+    return FAILED if found.state == "unknown" else 0
 
 
 def _repository_and_object(named: tuple[str, ...]) -> tuple[str, str]:
@@ -120,6 +126,8 @@ def _show_folder(found: FolderExplanation, *, as_json: bool) -> None:
 def _show(shown: Console, found: Explanation) -> None:
     from spark_core.explain import instant_in_words
 
+    if found.caution:
+        shown.print(found.caution, style="yellow", markup=False, soft_wrap=True)
     shown.print(found.sentence, style="bold", markup=False, soft_wrap=True)
     known = "" if found.size_bytes is None else f", {bytes_text(found.size_bytes)}"
     shown.print(f"{found.address}{known}, as run {found.run} saw it", markup=False, soft_wrap=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from spark_core.addresses.namespace import AddressType
-from spark_core.did_you_mean import did_you_mean
 from spark_core.errors import AddressError, NotFoundError, SettingsError
-from spark_core.lakefs.path_lookups import just_before
+from spark_core.lakefs.path_lookups import addresses_on
+from spark_core.lakefs.refs import no_such_ref
 from spark_core.run import Run
 
 SCHEME = "lakefs://"
@@ -22,7 +22,8 @@ def address_of(run: Run, wanted: str) -> str:
     Raises:
         SettingsError: If it is a path of another repository, or no path at all.
         AddressError: If the address lies outside the namespace.
-        NotFoundError: If there is no such ref or path.
+        NoSuchRefError: If there is no such ref.
+        NotFoundError: If it has no such path.
     """
     if not wanted.startswith(SCHEME):
         address = run.namespace.relative(wanted, AddressType.BY_PREFIX)
@@ -35,10 +36,9 @@ def address_of(run: Run, wanted: str) -> str:
         return address
     ref, path = ref_and_path(run, wanted)
     try:
-        found = run.server.list_entries(run.repository.id, ref, after=just_before(path)).entries
+        physical = dict(addresses_on(run.server, run.repository.id, ref, [path])).get(path)
     except NotFoundError as unknown:
-        raise no_such_ref(run, wanted, ref, unknown) from unknown
-    physical = next((address for shown, address in found if shown == path), None)
+        raise no_such_ref(run.server, run.repository.id, ref) from unknown
     if physical is None:
         raise NotFoundError(
             f"{wanted}: {ref} has no such path",
@@ -52,19 +52,6 @@ def address_of(run: Run, wanted: str) -> str:
             "lakegc never looks at such objects.",
         )
     return inside
-
-
-def no_such_ref(run: Run, wanted: str, ref: str, unknown: NotFoundError) -> NotFoundError:
-    """Return the error of a ref that the server does not know, with the one next to it."""
-    names = [branch.id for branch in run.server.branches(run.repository.id)]
-    names += [tag.id for tag in run.server.tags(run.repository.id)]
-    if ref in names:
-        return unknown
-    question = did_you_mean(ref, names)
-    return NotFoundError(
-        f"{wanted}: {run.repository.id} has no branch, tag or commit {ref}",
-        question or f"`lakectl branch list lakefs://{run.repository.id}` shows its branches.",
-    )
 
 
 def ref_and_path(run: Run, wanted: str, *, may_be_all: bool = False) -> tuple[str, str]:

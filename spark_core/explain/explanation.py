@@ -52,6 +52,8 @@ class Explanation:
         replaced_at: ISO instant at which it was replaced there.
         others: Addresses of other objects that had the path that was asked about.
         fate: What the mark made of it, a value of `fates.Fate`; empty if it is not known.
+        caution: That the server does not know the ref that was asked about, and where else it shows
+            the path; empty if it knows it.
 
     Examples:
         >>> from spark_core.explain import explain
@@ -75,6 +77,7 @@ class Explanation:
     replaced_at: str | None = None
     others: tuple[str, ...] = ()
     fate: str = ""
+    caution: str = ""
 
     def to_json(self) -> str:
         """Return it as one JSON object."""

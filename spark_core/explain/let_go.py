@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ from spark_core.references.policies.document import UNCOMMITTED
 from spark_core.run import Run
 
 _UNREADABLE = "can no longer be read (pruned by `keep_runs`, or taken away)"
+# How the addresses begin that lakeFS gives.
+_OF_LAKEFS = re.compile("data/[0-9a-v]{20}/")
 # Earlier runs whose staged entries are looked through.
 _EARLIER = 14
 _NO_RECORD = "lakeFS keeps no record of what became of it"
@@ -232,13 +235,15 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
     outcomes, unread = outcomes_of_any(run, [address])
     if (outcome := outcomes.get(address)) is None:
         listing = _UNREADABLE if is_pruned else "has no such object"
+        path = f"lakefs://{run.repository.id}/{run.repository.default_branch}/{address}"
+        hint = "" if _OF_LAKEFS.match(address) else f"; a path is named as {path}"
         return Explanation(
             run.repository.id,
             address,
             str(run.key),
             "unknown",
             f"the listing of run {run.key} {listing}, and no stored run deleted it"
-            f"{as_far_as_known(unread)}",
+            f"{as_far_as_known(unread)}{hint}",
             (),
         )
     # The report says why, too: it outlives the other tables of its run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -16,8 +16,11 @@ from spark_core.errors import (
     ChainError,
     LakegcError,
     NotFoundError,
+    sentences,
 )
 from spark_core.explain.address_or_path import SCHEME, address_of, ref_and_path
+from spark_core.lakefs.refs import NoSuchRefError
+from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.run import Run
@@ -57,7 +60,7 @@ def _under(path: str, batches: Batches) -> list[dict[str, Any]]:
     ]
 
 
-def addresses_of_path(run: Run, wanted: str) -> list[str]:
+def addresses_of_path(run: Run, wanted: str) -> tuple[list[str], str]:
     """Return the relative addresses of the objects that a path has and had; see `address_of`.
 
     Those that had the path before are looked up in the explanations of stored runs, which costs a
@@ -70,12 +73,14 @@ def addresses_of_path(run: Run, wanted: str) -> list[str]:
 
     Returns:
         The address that the ref has there now, then those of objects that had it as their last path
-        when a run let them go, those kept last first.
+        when a run let them go, those kept last first. If the server does not know the ref, those
+        that branches have there now come first, and a text says so; else it is empty.
 
     Raises:
         LakegcError: As `address_of`; NotFoundError only if no stored run knows the path either.
     """
     _, path = ref_and_path(run, wanted)
+    caution = ""
     earlier, unread = list[str](), 0
     runs = [run.at(key) for key in tables.runs(run.store)]
     with ThreadPoolExecutor(run.options.read_threads) as pool:
@@ -87,6 +92,16 @@ def addresses_of_path(run: Run, wanted: str) -> list[str]:
             unread += 1
     try:
         found = [address_of(run, wanted), *earlier]
+    except NoSuchRefError as unknown:
+        now = _on_branches(run, path)
+        found = [*now.values(), *earlier]
+        if not found:
+            raise _known_to_no_run(unknown, unread, ", no branch has such a path") from unknown
+        caution = sentences(
+            unknown.message,
+            f"What follows is known of {path} elsewhere; it is shown now by "
+            f"{', '.join(now) or 'no branch'}.",
+        )
     except NotFoundError as unknown:
         if not earlier:
             raise _known_to_no_run(unknown, unread) from unknown
@@ -96,7 +111,19 @@ def addresses_of_path(run: Run, wanted: str) -> list[str]:
         if not earlier:
             raise
         found = earlier
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), caution
+
+
+def _on_branches(run: Run, path: str) -> dict[str, str]:
+    """Return the relative addresses that branches show at a path now; the default branch first."""
+
+    def shown(branch: str) -> Iterator[str]:
+        with suppress(NotFoundError, AddressError):
+            yield address_of(run, f"{SCHEME}{run.repository.id}/{branch}/{path}")
+
+    names = [branch.id for branch in run.server.branches(run.repository.id)]
+    found = side_by_side(names, shown, at_once=run.options.branches_at_once)
+    return dict(sorted(found, key=lambda one: (one[0] != run.repository.default_branch, one[0])))
 
 
 def _explains(run: Run) -> bool:
@@ -114,8 +141,8 @@ def _is_missing(problem: Exception) -> bool:
     return isinstance(problem, ChainError) and isinstance(problem.__cause__, NotFoundError)
 
 
-def _known_to_no_run(unknown: NotFoundError, unread: int) -> NotFoundError:
-    found = f"{unknown.found}, and no stored run let an object with that path go"
+def _known_to_no_run(unknown: NotFoundError, unread: int, nor: str = "") -> NotFoundError:
+    found = f"{unknown.found}{nor}, and no stored run let an object with that path go"
     if unread:
         found += f", as far as is known: the explanations of {unread} runs are pruned or damaged"
     return NotFoundError(found, unknown.next_step)

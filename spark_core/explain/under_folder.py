@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import TABLES_UNREADABLE, AddressError, NotFoundError
-from spark_core.explain.address_or_path import SCHEME, no_such_ref, ref_and_path
+from spark_core.explain.address_or_path import SCHEME, ref_and_path
 from spark_core.fates import Fate
-from spark_core.lakefs.path_lookups import just_before
+from spark_core.lakefs.refs import no_such_ref
 from spark_core.records import tables
 from spark_core.references.commits import tables_prefix
 from spark_core.references.metaranges import Metarange, distinct_ranges
@@ -109,7 +109,7 @@ def explain_folder(run: Run, wanted: str) -> FolderExplanation:
     """
     if wanted.startswith(SCHEME):
         ref, path = ref_and_path(run, wanted, may_be_all=True)
-        sources = _of_paths(run, wanted, ref, path)
+        sources = _of_paths(run, ref, path)
         kernel, words = _sum_named, f"{ref} shows it now"
     else:
         sources, kernel, words = {"listed": _listed_under(run, wanted)}, _sum_listed, ""
@@ -172,12 +172,12 @@ def _under(folder: str, batches: Batches) -> Batches:
         yield batch.filter(pc.starts_with(batch.column("address"), folder)).select(_LISTED.names)
 
 
-def _of_paths(run: Run, wanted: str, ref: str, path: str) -> dict[str, AnySource]:
+def _of_paths(run: Run, ref: str, path: str) -> dict[str, AnySource]:
     """Return who names objects below a path."""
     try:
         shown = list(_shown(run, ref, path))
     except NotFoundError as unknown:
-        raise no_such_ref(run, wanted, ref, unknown) from unknown
+        raise no_such_ref(run.server, run.repository.id, ref) from unknown
     rows = run.load(tables.RETAINED_COMMITS).batches(["metarange_id"])
     kept = {id_ for batch in rows for id_ in batch.column(0).to_pylist()} - {""}
     listed = run.load(tables.NAMESPACE_SLICES).source(_LISTED.names)
@@ -193,18 +193,10 @@ def _of_paths(run: Run, wanted: str, ref: str, path: str) -> dict[str, AnySource
 
 def _shown(run: Run, ref: str, path: str) -> Iterator[str]:
     """Yield the addresses of what a ref shows below a path now, staged or committed."""
-    after = just_before(path) if path else ""
-    while True:
-        page = run.server.list_entries(run.repository.id, ref, after=after)
-        for shown, physical in page.entries:
-            if not shown.startswith(path):
-                return
-            address = run.namespace.relative(physical, AddressType.FULL)
-            if address is not None:
-                yield address
-        if not page.has_more:
-            return
-        after = page.entries[-1][0]
+    for entry in run.server.entries_under(run.repository.id, ref, path):
+        address = run.namespace.relative(entry.physical_address, AddressType.FULL)
+        if address is not None:
+            yield address
 
 
 def _committed(run: Run, metaranges: Sequence[str], path: str) -> Source[pa.Table]:

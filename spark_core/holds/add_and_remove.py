@@ -17,6 +17,7 @@ from spark_core.errors import (
 )
 from spark_core.holds.hold import NAME, OF_COMMITS, Hold, Kind, load
 from spark_core.holds.path_patterns import require_pattern
+from spark_core.lakefs.refs import no_such_ref
 from spark_core.records import tables
 from spark_core.run import Run
 
@@ -136,10 +137,7 @@ def _commit_of(run: Run, kind: Kind, value: str) -> str:
     for ref in refs:
         if ref.id == value:
             return ref.commit_id
-    some = ", ".join(sorted(ref.id for ref in refs)[:10])
-    raise _absent(
-        run, f"{kind} {value!r}", f"There are: {some}." if some else "There is none at all."
-    )
+    raise no_such_ref(server, repository_id, value, kind)
 
 
 def _address_of(run: Run, kind: Kind, value: str) -> str:

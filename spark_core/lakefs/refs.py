@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spark_core.did_you_mean import did_you_mean
+from spark_core.errors import NotFoundError
 from spark_core.graveler.table_format import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.lakefs.answer_types import LoggedCommit
 from spark_core.lakefs.answers import Body, unreadable
@@ -11,6 +13,10 @@ from spark_core.lakefs.calls import Call
 from spark_core.lakefs.server_calls import PAGE, ServerCalls
 from spark_core.lakefs.transport import Transport
 from spark_core.model import Branch, Commit, Tag
+
+
+class NoSuchRefError(NotFoundError):
+    """The server knows no ref of a name; what is known elsewhere may still answer a question."""
 
 
 class RefsCalls(ServerCalls):
@@ -105,6 +111,26 @@ class RefsCalls(ServerCalls):
             yield LoggedCommit(commit, body.texts_by_key("metadata"))
         if wanted:
             raise unreadable(call, f"no commit where {wanted} was expected")
+
+
+def no_such_ref(
+    server: RefsCalls, repository_id: str, ref: str, kind: str = "branch, tag or commit"
+) -> NoSuchRefError:
+    """Return the error for a ref that a server does not know, with the name next to it.
+
+    Args:
+        server: The server.
+        repository_id: Repository name.
+        ref: What was written.
+        kind: What it could be, in words with `branch` and `tag`.
+    """
+    names = [each.id for each in server.branches(repository_id)] if "branch" in kind else []
+    names += [each.id for each in server.tags(repository_id)] if "tag" in kind else []
+    some = ", ".join(sorted(names)[:10]) or "none"
+    return NoSuchRefError(
+        f"{repository_id} has no {kind} {ref}",
+        did_you_mean(ref, names) or f"There are: {some}{', ...' if names[10:] else ''}.",
+    )
 
 
 def _commit(call: Call, body: Body) -> Commit:

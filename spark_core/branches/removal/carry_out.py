@@ -36,6 +36,7 @@ from spark_core.errors import (
     sentences,
 )
 from spark_core.holds import Holds
+from spark_core.lakefs.refs import no_such_ref
 from spark_core.model import Commit
 from spark_core.run import Run
 
@@ -138,9 +139,9 @@ class RuleWork:
         try:
             line = read_line(self.orders.run, self.rule.branch)
         except NotFoundError:
-            raise StoppedError.of(
-                "no_branch", f"there is no branch {self.rule.branch}", "Correct the rule."
-            ) from None
+            run = self.orders.run
+            absent = no_such_ref(run.server, self._repository_id, self.rule.branch, "branch")
+            raise StoppedError.of("no_branch", absent.message, "Correct the rule.") from None
         if self.rule.staged is not None:
             self._reset()
         if self.rule.committed is not None:

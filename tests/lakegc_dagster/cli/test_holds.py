@@ -86,8 +86,8 @@ def test_a_whole_address_is_held_by_its_part_below_the_namespace(hold, run, sand
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--branch", "mian"), "there is no branch 'mian' of repo, so nothing can be held"),
-        (("--tag", "v1"), "there is no tag 'v1' of repo"),
+        (("--branch", "mian"), "repo has no branch mian\\. Did you mean main\\?"),
+        (("--tag", "v1"), "repo has no tag v1"),
         (("--commit", "0" * 64), "not found|no commit"),
         (("--address", "data/gp/y"), "there is no object 'data/gp/y'"),
         (("--address", "s3://elsewhere/data/gp/x"), "lies outside"),

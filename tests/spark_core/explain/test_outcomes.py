@@ -177,7 +177,8 @@ def test_a_pruned_run_is_answered_for_by_its_report(written):
     prune(written)
     unknown = explain(written.run, A)
     said = (
-        "can no longer be read (pruned by `keep_runs`, or taken away), and no stored run deleted it"
+        "can no longer be read (pruned by `keep_runs`, or taken away), and no stored run deleted "
+        f"it; a path is named as lakefs://repo/main/{A}"
     )
     assert unknown.sentence == f"the listing of run {written.run.key} {said}"
     written.sweep({A: (4, "deleted", None)})

@@ -93,9 +93,9 @@ def damage(run):
 def test_a_path_is_found_among_other_runs_where_one_has_no_explanations_left(run, server, harm):
     swept(run, 1, {"data/s/a": ("tables/one", 0)})
     harm(swept(run, 2, {"data/s/b": ("tables/one", 0)}))
-    assert addresses_of_path(run, PATH) == ["data/s/a"]
+    assert addresses_of_path(run, PATH) == (["data/s/a"], "")
     server.entries = {"tables/one": "local://repo/data/s/c"}
-    assert addresses_of_path(run, PATH) == ["data/s/c", "data/s/a"]
+    assert addresses_of_path(run, PATH) == (["data/s/c", "data/s/a"], "")
     server.entries = {}
     with pytest.raises(
         NotFoundError, match="as far as is known: the explanations of 1 runs are pruned or damaged"
@@ -143,7 +143,7 @@ def test_an_import_in_its_place_does_not_hide_what_a_path_was(run, server):
         "tables/two": "local://elsewhere/two",
     }
     assert deleted_addresses(then, PATH) == ["data/s/a"]
-    assert addresses_of_path(run, PATH) == ["data/s/a"]
+    assert addresses_of_path(run, PATH) == (["data/s/a"], "")
     with pytest.raises(AddressError, match="it is imported or linked"):
         addresses_of_path(run, "lakefs://repo/main/tables/two")
 
@@ -170,9 +170,27 @@ def test_a_folder_tells_of_what_no_path_on_record_leads_to(run):
     assert not_on_record(known, folder) == ""
 
 
+MISTYPED = "lakefs://repo/mian/tables/one"
+
+
 def test_a_mistyped_branch_is_told(run):
     with pytest.raises(NotFoundError, match="repo has no branch, tag or commit mian") as raised:
-        addresses_of_path(run, "lakefs://repo/mian/tables/one")
+        addresses_of_path(run, MISTYPED)
     assert raised.value.next_step == "Did you mean main?"
-    with pytest.raises(NotFoundError, match="`lakectl branch list lakefs://repo`"):
+    assert "no branch has such a path, and no stored run let" in raised.value.found
+    with pytest.raises(NotFoundError, match=r"There are: feature-1, main\."):
         addresses_of_path(run, "lakefs://repo/zzz/tables/one")
+
+
+def test_a_mistyped_branch_is_told_before_what_is_known_of_the_path_elsewhere(run, server):
+    swept(run, 1, {"data/s/a": ("tables/one", 0)})
+    said = "repo has no branch, tag or commit mian. Did you mean main? What follows is known of "
+    assert addresses_of_path(run, MISTYPED) == (
+        ["data/s/a"],
+        f"{said}tables/one elsewhere; it is shown now by no branch.",
+    )
+    server.entries = {"tables/one": "local://repo/data/s/c"}
+    assert addresses_of_path(run, MISTYPED) == (
+        ["data/s/c", "data/s/a"],
+        f"{said}tables/one elsewhere; it is shown now by main, feature-1.",
+    )

@@ -118,8 +118,8 @@ def test_the_beginning_of_a_commit_id_becomes_the_whole_id(run, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "value", "problem"),
     [
-        ("branch", "mian", r"no branch 'mian' of repo.*There are: dev, main"),
-        ("tag", "main", r"no tag 'main'.*There are: v1"),
+        ("branch", "mian", r"repo has no branch mian\. Did you mean main\?"),
+        ("tag", "main", r"repo has no tag main\. There are: v1\."),
         ("commit", "main", "a commit id is hex"),
         ("commit", "0" * 64, "no ref"),
         ("address", "data/gp/gone", "no object 'data/gp/gone'"),
