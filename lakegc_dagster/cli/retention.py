@@ -13,7 +13,13 @@ import click
 from lakegc_dagster.cli.act_document import PolicyNow
 from lakegc_dagster.cli.acting import acting, tell
 from lakegc_dagster.cli.branches import branches
-from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import (
+    RepositoryType,
+    RunKeyType,
+    command_body,
+    name_absent_branches,
+    read_settings,
+)
 from lakegc_dagster.cli.groups import Commands
 from lakegc_dagster.cli.holds import open_now
 from lakegc_dagster.cli.removal import (
@@ -89,17 +95,7 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
         version = versions.store_version(run, policy, who=who())
         tell(PolicyNow(version.number, version.policy_digest, version.who))
         show_policy(repository, version, policy)
-        absent = _absent_branches(policy, {b.id for b in run.server.branches(repository)})
-        if absent:
-            from lakegc_dagster.terminal import console
-
-            console.console().print(
-                f"There is no branch named {', '.join(absent)}: such a rule does nothing until "
-                "there is one.",
-                style="yellow",
-                markup=False,
-                soft_wrap=True,
-            )
+        name_absent_branches(run.server, repository, _branches_named(policy))
     return 0
 
 
@@ -199,11 +195,16 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
 
         settings = read_settings(config, stack)
         policy = parsing.parse(file.read_bytes(), name=str(file))
-        run = None
-        if not all(rule.removes for rule in policy.rules):
-            run = open_run_or_newest_mark(settings, repository, key)
+        expires = not all(rule.removes for rule in policy.rules)
+        run = (
+            open_run_or_newest_mark(settings, repository, key)
+            if expires
+            else open_now(config, stack, repository)
+        )
+        name_absent_branches(run.server, repository, _branches_named(policy))
+        if expires:
             show_found(run, policy, what_if.what_if(run, policy).facts(), names="would name")
-        named = removal.look_at(run or open_now(config, stack, repository), policy)
+        named = removal.look_at(run, policy)
         if named:
             show_removed(named, f"Would be removed from {repository} by commits")
     return 0
@@ -244,6 +245,6 @@ def _facts(version: Version) -> dict[str, Any]:
     }
 
 
-def _absent_branches(policy: Policy, there: set[str]) -> list[str]:
+def _branches_named(policy: Policy) -> set[str]:
     named = {rule.branch for rule in policy.rules if rule.branch is not None}
-    return sorted(named.union(policy.branch_order) - there)
+    return named.union(policy.branch_order)

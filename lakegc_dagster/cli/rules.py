@@ -14,13 +14,20 @@ import click
 from lakegc_dagster.cli import rules_document, rules_plan
 from lakegc_dagster.cli.act_document import BranchDays, RulesNow
 from lakegc_dagster.cli.acting import acting, tell
-from lakegc_dagster.cli.common import RepositoryType, command_body, read_settings
+from lakegc_dagster.cli.common import (
+    RepositoryType,
+    agreed,
+    command_body,
+    name_absent_branches,
+    read_settings,
+)
 from lakegc_dagster.cli.groups import Commands
 from spark_core.errors import FAILED, SettingsError
 from spark_core.plain_text import counted
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
+    from spark_core.model import RetentionRules
     from spark_core.settings import Settings
 
 # Equal to the engine's limit, which `--help` does not import.
@@ -98,12 +105,13 @@ def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         server = _server(settings)
+        server.repository(repository)
         if as_json:
-            server.repository(repository)
             document = rules_document.document_of(server.retention_rules(repository))
             sys.stdout.write(json.dumps(document, indent=2) + "\n")
         else:
-            _show_rules(settings, server, repository)
+            found = _show_rules(settings, server, repository)
+            name_absent_branches(server, repository, found.branches if found else ())
     return 0
 
 
@@ -156,9 +164,11 @@ def rules_set(
             if file is None
             else rules_document.read_rules(file, longest_days=LONGEST_DAYS)
         )
+        name_absent_branches(server, repository, asked.branches)
         if not yes:
             rules_plan.show(settings, repository, now, asked)
-        if not (yes or _agreed()):
+        if not (yes or agreed("Set these rules?")):
+            click.echo("Nothing was changed; --yes goes on without asking.", err=True)
             return FAILED
         server.set_retention_rules(repository, asked)
         named_days = [BranchDays(*each) for each in sorted(asked.branches.items())]
@@ -177,18 +187,6 @@ def branches_named(branch_days: Sequence[tuple[str, int]]) -> dict[str, int]:
     if len(named) != len(branch_days):
         raise click.UsageError("a branch is named twice; nothing was changed.")
     return named
-
-
-def _agreed() -> bool:
-    """Ask whether to go on; nobody there to answer is a no."""
-    try:
-        agreed = click.confirm("Set these rules?")
-    except click.Abort:
-        click.echo()
-        agreed = False
-    if not agreed:
-        click.echo("Nothing was changed; --yes goes on without asking.", err=True)
-    return agreed
 
 
 @rules.command("delete")
@@ -225,16 +223,18 @@ def _kept_last(settings: Settings, repository_id: str) -> int:
         return 0
 
 
-def _show_rules(settings: Settings, server: LakeFSServer, repository_id: str) -> None:
+def _show_rules(
+    settings: Settings, server: LakeFSServer, repository_id: str
+) -> RetentionRules | None:
+    """Show the rules that the server has now, and return them."""
     from lakegc_dagster.terminal import console
 
     shown = console.console()
-    server.repository(repository_id)
     found = server.retention_rules(repository_id)
     if found is None:
         words = "has no rules: every commit keeps its objects, and only uncommitted garbage goes."
         shown.print(f"{repository_id} {words}", soft_wrap=True)
-        return
+        return None
     rows = [("(every other branch)", f"{found.default_retention_days:,}")]
     rows += [(branch, f"{days:,}") for branch, days in sorted(found.branches.items())]
     shown.print(console.table(f"Rules of {repository_id}", ("branch", "days"), rows))
@@ -244,10 +244,4 @@ def _show_rules(settings: Settings, server: LakeFSServer, repository_id: str) ->
             f"(keep_last = {keep_last} in the settings of lakegc, which alone knows it).",
             soft_wrap=True,
         )
-    absent = sorted(set(found.branches) - {branch.id for branch in server.branches(repository_id)})
-    if absent:
-        shown.print(
-            f"There is no branch named {', '.join(absent)}: such a rule does nothing until there "
-            "is one.",
-            style="yellow",
-        )
+    return found

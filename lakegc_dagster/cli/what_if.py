@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakegc_dagster.cli import rules_document, rules_plan
-from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import (
+    RepositoryType,
+    RunKeyType,
+    command_body,
+    name_absent_branches,
+    read_settings,
+)
 from lakegc_dagster.cli.rules import (
     LONGEST_DAYS,
     branch_option,
@@ -123,6 +129,8 @@ def what_if(
         if by_options:
             now = run.server.retention_rules(repository)
             rules = rules_plan.rules_asked(now, default_days, named)
+        if rules is not None:
+            name_absent_branches(run.server, repository, rules.branches)
         found = explain.what_if(run, days, rules)
         if as_json:
             click.echo(found.to_json())

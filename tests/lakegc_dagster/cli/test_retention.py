@@ -108,7 +108,7 @@ def test_a_wrong_document_sets_nothing_and_is_told_with_its_places(retention, ru
 
 
 def test_a_branch_that_does_not_exist_is_named(retention):
-    assert "no branch named users" in retention("set", "repo", document=SCRATCH).stdout
+    assert "no branch named users" in retention("set", "repo", document=SCRATCH).stderr
     assert "no branch named" not in retention("set", "repo", document=LOGS).stdout
 
 
@@ -189,3 +189,16 @@ def test_ending_a_policy_twice_is_told(run):
     versions.store_version(run, None, who="me")
     with pytest.raises(NotFoundError):
         versions.store_version(run, None, who="me")
+
+
+REMOVING = (
+    '{"rules": [{"filter": {"prefix": "mian/logs/"}, "expiration": {"all": {"days": 3}}, '
+    '"effect": "remove"}]}'
+)
+
+
+def test_a_branch_that_does_not_exist_is_named_by_all_that_takes_a_policy(retention):
+    for words in (("set", "repo"), ("what-if", "repo")):
+        told = retention(*words, document=REMOVING)
+        assert told.stderr.startswith("There is no branch named mian: "), told.output
+        assert "Did you mean main?" in told.stderr

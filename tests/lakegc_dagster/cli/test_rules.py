@@ -4,6 +4,10 @@ What is set is what the server has, and slips are pointed out.
 """
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +17,12 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core.lakefs import LONGEST_RETENTION_DAYS
 from tests.support.command_line import settings_in_environment
+
+LAKEGC = "from lakegc_dagster.cli.main import main; main()"
+ABSENT = (
+    "There is no branch named mian: such a rule does nothing until there is one. "
+    "Did you mean main?\n"
+)
 
 
 def test_the_limit_of_days_is_the_engines_own():
@@ -65,12 +75,44 @@ def test_the_last_commits_that_stay_are_part_of_the_rules(rules, monkeypatch):
 def test_a_rule_for_a_branch_that_does_not_exist_is_pointed_out(rules):
     answer = rules("set", "repo", "--default", "14", "--branch", "main=21", "--branch", "mian=3")
     assert answer.exit_code == 0
-    assert "There is no branch named mian: such a rule does nothing" in answer.stdout
+    assert answer.stderr == ABSENT
+    assert rules("get", "repo").stderr == ABSENT
+
+
+def test_a_branch_that_does_not_exist_is_pointed_out_before_the_rules_are_set(config):
+    words = ("set", "repo", "--default", "14", "--branch", "mian=3", "--config", str(config))
+    answer = CliRunner().invoke(main, ["rules", *words], input="n\n")
+    assert answer.exit_code == 1
+    assert ABSENT in answer.stderr
+    now = CliRunner().invoke(main, ["rules", "get", "repo", "--config", str(config)])
+    assert "has no rules" in now.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rules set repo --default 14", "Nothing was changed; --yes goes on without asking."),
+        ("init --lakectl none.yaml --config new.toml", "no server is named"),
+    ],
+)
+def test_a_closed_standard_input_answers_no_question(config, words, said):
+    answer = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -c '{LAKEGC}' {words} <&-"],
+        cwd=config.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(cli_rules.__file__).parents[2])},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in answer.stderr
+    assert said in answer.stderr
+    assert answer.returncode == (1 if "rules" in words else 2)
 
 
 def test_a_branch_name_may_hold_an_equals_sign(rules):
     answer = rules("set", "repo", "--default", "14", "--branch", "a=b=3")
-    assert "There is no branch named a=b:" in answer.stdout
+    assert "There is no branch named a=b:" in answer.stderr
 
 
 @pytest.mark.parametrize("days", ["0", "36500"])

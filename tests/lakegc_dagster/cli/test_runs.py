@@ -137,6 +137,32 @@ def test_a_folder_of_paths_has_what_the_ref_shows_what_commits_keep_and_what_may
     assert "nothing that run" in one.stderr
 
 
+def test_what_is_not_there_is_not_explained_as_if_it_were(place, key):
+    server = LakeFSServer(
+        load_settings(Path(place.env["LAKEGC_CONFIG"]), place.env).server_options()
+    )
+    now = dict(server.list_entries("repo", "main", after="").entries)
+    shown, physical = next(iter(now.items()))
+    elsewhere = place.lakegc("explain", f"lakefs://repo/mian/{shown}")
+    assert elsewhere.exit_code == 0, elsewhere.output
+    said, kept, *_ = elsewhere.stdout.splitlines()
+    assert said.startswith(
+        "repo has no branch, tag or commit mian. Did you mean main? What follows"
+    )
+    assert "it is shown now by main" in said
+    assert kept.startswith("kept: ")
+    found = json.loads(place.lakegc("explain", f"lakefs://repo/mian/{shown}", "--json").stdout)
+    assert found["caution"] == said
+    assert physical.endswith(found["address"])
+    nothing = place.lakegc("explain", "lakefs://repo/mian/never_there")
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert "repo has no branch, tag or commit mian, no branch has such a path" in nothing.stderr
+    assert "Did you mean main?" in nothing.stderr
+    plain = place.lakegc("explain", "repo", shown)
+    assert plain.exit_code == 1
+    assert f"a path is named as lakefs://repo/main/{shown}" in plain.stdout
+
+
 def test_the_report_of_the_newest_run_is_shown_again(place, key):
     answer = place.lakegc("report", "repo")
     assert answer.exit_code == 0, answer.output
@@ -186,14 +212,21 @@ def test_a_sweep_without_a_mark_is_refused(place):
     assert place.objects() == before
 
 
-def test_a_sweep_deletes_what_its_mark_names_and_a_second_one_is_refused(place, key):
+def test_a_sweep_deletes_what_its_mark_names_and_a_second_one_says_that_it_did(place, key):
     answer = place.lakegc("sweep", "repo", "--run", key, **SWEEP)
     assert answer.exit_code == 0, answer.output
     assert place.objects() == {file.address for file in place.story.kept}
     assert re.search(rf"deleted +{len(place.story.deleted)} ", answer.stdout)
     again = place.lakegc("sweep", "repo", "--run", key, **SWEEP)
-    assert again.exit_code == 3
-    assert "was swept at" in again.stderr
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert f"run {key} of repo was swept at " in again.stdout
+    assert "nothing is left of its mark, and nothing was deleted now" in again.stdout
+    assert re.search(rf"deleted +{len(place.story.deleted)} ", again.stdout)
+    in_json = place.lakegc("sweep", "repo", "--run", key, "--json", **SWEEP)
+    found = json.loads(in_json.stdout)
+    assert found["exit_code"] == 0
+    assert found["repositories"][0]["outcome"] == "swept"
+    assert found["repositories"][0]["objects"] == len(place.story.deleted)
 
 
 @pytest.mark.slow

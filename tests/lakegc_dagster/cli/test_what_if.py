@@ -17,7 +17,7 @@ from lakegc_dagster.cli.main import main
 from spark_core import explain
 from spark_core.errors import PermissionDeniedError
 from spark_core.explain.what_if.answer import Freed
-from spark_core.model import RetentionRules
+from spark_core.model import Branch, RetentionRules
 from spark_core.prices import Price
 
 NAMES = ("the rules of now", "the rules of now, in 7 days", "the rules of now, in 30 days")
@@ -87,7 +87,8 @@ def test_a_plan_says_what_goes_by_the_rules_of_now_and_by_those_asked_about():
 @pytest.mark.parametrize("words", [("--branch", "main=7"), ("--default", "3", "--branch", "a=2")])
 def test_rules_may_be_asked_about_inline(kept, monkeypatch, words):
     now, asked = RetentionRules(14, {"a": 1}), []
-    server = SimpleNamespace(retention_rules=lambda _: now)
+    here = [Branch(name, "c") for name in ("a", "main")]
+    server = SimpleNamespace(retention_rules=lambda _: now, branches=lambda _: here)
     monkeypatch.setattr(
         stored_runs,
         "open_run_or_newest_mark",
@@ -95,7 +96,12 @@ def test_rules_may_be_asked_about_inline(kept, monkeypatch, words):
     )
     monkeypatch.setattr(explain, "what_if", lambda _, __, rules: asked.append(rules) or FOUND)
     told = CliRunner().invoke(main, ["what-if", "repo", *words])
-    assert told.exit_code == 0, told.output
+    assert (told.exit_code, told.stderr) == (0, "")
+    misspelt = CliRunner().invoke(main, ["what-if", "repo", "--branch", "mian=7", "--json"])
+    assert "There is no branch named mian: " in misspelt.stderr
+    assert misspelt.stderr.endswith("Did you mean main?\n")
+    assert json.loads(misspelt.stdout)["run"] == "a-run"
+    asked.pop()
     wanted = {
         "--branch": RetentionRules(14, {"a": 1, "main": 7}),
         "--default": RetentionRules(3, {"a": 2}),
