@@ -136,7 +136,9 @@ def _left_to_wait(run: Run, last: LeaseRecord) -> timedelta | None:
     gone = None if longest is None else processes.ended_for(last.owner.id)
     if longest is None or gone is None:
         return None
-    return max(longest + _REQUEST_MARGIN - gone, timedelta())
+    # A call on a disk of this machine has ended with its process.
+    longest += _REQUEST_MARGIN if longest else longest
+    return max(longest - gone, timedelta())
 
 
 def not_free(

@@ -107,6 +107,13 @@ def test_the_same_command_goes_on_sooner_after_an_error_too(here):
         assert resumed.epoch == 2
 
 
+def test_on_a_disk_of_this_machine_nothing_of_a_dead_process_is_under_way(here):
+    here.store.longest_request = timedelta()
+    killed(lease.acquire(here, on_this_machine=True))
+    with lease.acquire(here) as resumed:
+        assert resumed.epoch == 2
+
+
 def _another_run(_held, run, _monkeypatch):
     return {"run": other_run(run), "take_over": str(run.key)}
 
