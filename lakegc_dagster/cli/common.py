@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from lakegc_dagster.terminal.foreign_errors import in_a_sentence
-from lakegc_dagster.terminal.output import lost_output, show_any_letter
 from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import (
     INTERRUPTED,
@@ -23,6 +22,7 @@ from spark_core.errors import (
     SettingsError,
     exit_code,
 )
+from spark_core.output import lost
 from spark_core.phases import add_state, ended_a_command
 from spark_core.plain_text import visible
 
@@ -173,21 +173,25 @@ def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> i
     from lakegc_dagster.terminal import console
 
     OUTPUT.is_shown = verbose
-    show_any_letter()
     try:
         code = body()
-        lost = lost_output()
     except LakegcError as error:
         return _show_failure(error, debug=debug)
     except KeyboardInterrupt:
-        console.console(sys.stderr).print(f"\nended by Ctrl-C: {_after_interrupt()}", markup=False)
+        words = INTERRUPTED_WORDS.get(_path(), "it only reads, and changed nothing")
+        console.console(sys.stderr).print(f"\nended by Ctrl-C: {words}", markup=False)
         return INTERRUPTED
     except Exception as error:
-        found = lost_output("\n" if isinstance(error, OSError) else "") or in_a_sentence(error)
+        found = in_a_sentence(error)
         if found is None:
             raise
         return _show_failure(found, debug=debug)
-    return code if lost is None else _show_failure(lost, debug=debug)
+    if lost() is not None and _path() in INTERRUPTED_WORDS:
+        words = (
+            f"lakegc: its output was not read to its end; the command ended with exit code {code}"
+        )
+        console.console(sys.stderr).print(words, markup=False, soft_wrap=True)
+    return code
 
 
 def _show_failure(error: LakegcError, *, debug: bool) -> int:
@@ -197,21 +201,17 @@ def _show_failure(error: LakegcError, *, debug: bool) -> int:
     if debug:
         # Control characters in text that an error quotes must not reach the terminal.
         sys.stderr.write(visible(traceback.format_exc(), lines=True))
-    # Where not even that can be written, the exit code says it.
-    with suppress(OSError):
-        shown = console.console(sys.stderr)
-        console.show_error(shown, ended_a_command(error))
-        log, is_of_spark = OUTPUT.log, not isinstance(error, RefusedError | SettingsError)
-        if log is not None and log.is_file() and is_of_spark:
-            shown.print(f"Spark's own lines are in {log}.", markup=False, soft_wrap=True)
+    shown = console.console(sys.stderr)
+    console.show_error(shown, ended_a_command(error))
+    log, is_of_spark = OUTPUT.log, not isinstance(error, RefusedError | SettingsError)
+    if log is not None and log.is_file() and is_of_spark:
+        shown.print(f"Spark's own lines are in {log}.", markup=False, soft_wrap=True)
     return exit_code(error)
 
 
-def _after_interrupt() -> str:
-    """Say what is true of the command that Ctrl-C ended, and how to go on."""
+def _path() -> str:
     context = click.get_current_context(silent=True)
-    path = "" if context is None else context.command_path.partition(" ")[2]
-    return INTERRUPTED_WORDS.get(path, "it only reads, and changed nothing")
+    return "" if context is None else context.command_path.partition(" ")[2]
 
 
 def unforeseen(message: str | None, log: Path, state: str | None = None) -> LakegcError:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 import click
 
+from spark_core.output import exit_code_of
 from spark_core.plain_text import visible
 
 _ALL = 10_000
@@ -43,6 +46,10 @@ class Commands(click.Group):
 
 class Lakegc(Commands):
     """All commands of `lakegc`."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run the command that is asked for, whatever becomes of what it shows."""
+        raise SystemExit(exit_code_of(partial(super().main, *args, **kwargs)))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an argument with bytes that are not UTF-8, which Python reads as half letters."""

@@ -22,6 +22,7 @@ from lakegc_dagster.cli.shown_report import show_refused, show_report
 from lakegc_dagster.terminal.foreign_errors import in_a_sentence
 from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import ClosedPartitionError, LakegcError
+from spark_core.output import lost
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase, state_of
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def launch_each(
     """
     from lakegc_dagster.runs.run_keys import new_run_key
     from lakegc_dagster.stored_runs import open_known
+    from lakegc_dagster.terminal import console
     from lakegc_dagster.terminal.java_process import LOG_NAME
     from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.environment import require_spark
@@ -127,6 +129,9 @@ def launch_each(
         publish_metrics(settings)
     if as_json:
         show_document(found)
+    if lost() is not None:
+        for each in found:
+            console.console(sys.stderr).print(each.line, markup=False, soft_wrap=True)
     return max(each.exit_code for each in found)
 
 

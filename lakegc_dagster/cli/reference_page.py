@@ -29,6 +29,9 @@ Dagster home, so each shows the runs of the other ([Dagster](dagster.md)).
 | 3 | refused: a check or a doubt stopped it; a person must look |
 | 130 | ended by Ctrl-C |
 
+What nobody takes of the output (`| head -1`, a full disk) is dropped, and the command does all that
+it was to do; standard error says what that was.
+
 A command over several repositories goes on after each, and ends with the largest of their codes: 1
 says that no person is needed, 2 and 3 that one is.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -196,12 +195,7 @@ class Steps:
             self._progress.stop()
 
     def __call__(self, event: Event) -> None:
-        """Show one event of a run; where it cannot be shown, the run goes on."""
-        # The end of the command says that its output was lost.
-        with suppress(OSError):
-            self._show(event)
-
-    def _show(self, event: Event) -> None:
+        """Show one event of a run."""
         task = self._tasks.get(event.table)
         if self._live and event.kind == "started":
             self._start(event.table)

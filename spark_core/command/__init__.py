@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from spark_core.command.arguments import parser
 from spark_core.command.ending import show_error
 from spark_core.errors import INTERRUPTED, LakegcError, exit_code
+from spark_core.output import exit_code_of
 
 _AFTER_INTERRUPT = (
     "a mark that did not end is made anew by the next run; a sweep that began goes on from its "
@@ -31,9 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the program's name; those of this process when None.
 
     Returns:
-        0 done, 1 failed, 2 wrong settings, 3 refused, 130 ended by Ctrl-C. Wrong usage exits with 2
-        by itself.
+        0 done, 1 failed, 2 wrong settings, 3 refused, 130 ended by Ctrl-C; 2 for wrong usage,
+        too.
     """
+    return exit_code_of(partial(_done, arguments))
+
+
+def _done(arguments: Sequence[str] | None) -> int:
     asked = parser().parse_args(arguments)
     try:
         return int(asked.command(asked))

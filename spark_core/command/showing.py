@@ -39,6 +39,13 @@ def show_report(run: Run) -> None:
         write(f"next     sweep {run.repository.id} --run {run.key}")
 
 
+def show_end(run: Run, doing: str) -> None:
+    """Say in a line of standard error what was done, where nobody read the output to its end."""
+    found = reports.load(run)
+    words = "; ".join(f"{one.name}: {one}" for one in found.outcomes or [found.expired])
+    sys.stderr.write(f"{doing} {run.repository.id}, run {run.key}, ended: {words}\n")
+
+
 def show_finding(finding: Finding) -> None:
     """Print what the doctor found of one thing, and the next step where one is needed."""
     write(f"  {_SIGNS[finding.passed]:<12} {finding.about}: {finding.name}: {finding.found}")

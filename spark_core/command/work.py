@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spark_core.errors import LakegcError, SettingsError, exit_code
 from spark_core.extras import require
 from spark_core.model import RunKey
+from spark_core.output import lost
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, phase
 from spark_core.settings import load_settings
 
@@ -132,7 +133,7 @@ def _open(
 
 
 def _collect(run: Run, *, marks: bool, sweeps: bool) -> None:
-    from spark_core.command.showing import show_report, write
+    from spark_core.command.showing import show_end, show_report, write
     from spark_core.event_lines import EventLines
     from spark_core.mark_and_sweep import collect
     from spark_core.report.past_runs import require_known
@@ -151,6 +152,8 @@ def _collect(run: Run, *, marks: bool, sweeps: bool) -> None:
     collect(run, EventLines(write), show_report, marks=marks, sweeps=sweeps)
     write(f"worked   {placement.work_so_far().since(before)}")
     write(f"house    {house_keeping.after_run(run).words}\n")
+    if lost() is not None:
+        show_end(run, doing)
 
 
 def _settings(asked: Namespace) -> Settings:

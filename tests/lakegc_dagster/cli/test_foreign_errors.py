@@ -152,7 +152,9 @@ SHOW = """
 import sys
 from lakegc_dagster.cli.common import guarded
 from lakegc_dagster.terminal.console import console
-sys.exit(guarded(lambda: console().print(sys.argv[1] * 5000) or 0, debug=False))
+from spark_core.output import exit_code_of
+work = lambda: guarded(lambda: console().print(sys.argv[1] * 5000) or 0, debug=False)
+sys.exit(exit_code_of(work))
 """
 
 

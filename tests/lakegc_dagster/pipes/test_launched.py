@@ -182,7 +182,7 @@ def test_the_context_of_no_client_holds_a_secret_but_the_names_of_the_variables_
     defs = build_defs(Settings.model_validate(SECRET), names=NAMES, launcher=launcher)
     with dg.DagsterInstance.ephemeral() as instance:
         key = new_key()
-        add_partitions(instance, ["one-key"], [key], NAMES)
+        add_partition(instance, "one-key", key, NAMES)
         defs.resolve_job_def(NAMES.named("mark")).execute_in_process(
             instance=instance, partition_key=partition_key("one-key", key), raise_on_error=False
         )
