@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import dagster as dg
+from sqlalchemy.exc import IntegrityError
 
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.runs.run_config import VERDICT
@@ -51,7 +53,9 @@ def add_partition(
 ) -> str:
     """Add a run to Dagster's partitions, also if it is there, and return its partition."""
     partition = partition_key(repository_id, key)
-    instance.add_dynamic_partitions(names.named("repository_run"), [partition])
+    # Dagster looks for a key and then inserts it; another command may be between the two.
+    with suppress(IntegrityError):
+        instance.add_dynamic_partitions(names.named("repository_run"), [partition])
     return partition
 
 

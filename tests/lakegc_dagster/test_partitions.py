@@ -1,11 +1,13 @@
 """Partitions are a repository and a run key, and back."""
 
-from datetime import UTC, datetime
+import threading
+from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import dagster as dg
 import pytest
 
+from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import (
     add_partition,
@@ -100,3 +102,27 @@ def test_a_home_without_runs_of_earlier_versions_gets_no_partition():
     with dg.DagsterInstance.ephemeral() as instance:
         carry_over(instance)
         assert instance.get_dynamic_partitions("repository_run") == []
+
+
+def test_two_commands_at_once_in_one_home_lose_no_run(tmp_path):
+    together, failed = threading.Barrier(2), []
+
+    def add():
+        with open_instance(tmp_path) as instance:
+            for number in range(40):
+                together.wait(60)
+                try:
+                    add_partition(instance, "repo", RunKey(KEY.instant + timedelta(number)))
+                except Exception as error:  # noqa: BLE001 - whatever it is
+                    failed.append(error)
+
+    with open_instance(tmp_path):
+        pass
+    threads = [threading.Thread(target=add) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    with open_instance(tmp_path) as instance:
+        assert len(instance.get_dynamic_partitions("repository_run")) == 40
