@@ -6,7 +6,8 @@ Who may go on then:
 * The same run doing the same work. The command names the run. Where the kernel of the machine that
   both ran on knows that none of the holder's processes is left (`processes`), it need not wait for
   the end of the lease: only for what they had sent, as long as they themselves would have waited
-  for an answer, and half a minute. Others wait as ever, also for what that holder had sent.
+  for an answer, and half a minute; for nothing on a disk of this machine. Others wait as ever, also
+  for what that holder had sent.
 * Anything else only with `take_over` naming the dead run: somebody must have looked why it died.
 * Anybody, if the holder ended by itself, or did house-keeping or undid a removal, which nobody has
   to finish.
