@@ -96,7 +96,10 @@ def test_a_sweep_whose_reader_leaves_ends_and_says_on_stderr_what_was_done(place
     assert "Traceback" not in answer.stderr
     assert place.gone() == GONE
     assert answer.returncode == 0, answer.stderr
-    told = {"lakegc": r"swept    repo: 6 objects, \S+ \S+ were deleted \(", "engine": "deleted 6\n"}
+    told = {
+        "lakegc": r"swept    repo: 6 objects, \S+ \S+ were deleted \(",
+        "engine": "ended: deleted: 6 objects, ",
+    }
     assert re.search(told[program], answer.stderr)
     assert "SystemExit" not in answer.stderr
 
@@ -110,7 +113,7 @@ def test_a_sweep_with_a_closed_output_or_a_full_disk_ends_as_well(place):
     assert place.gone() == GONE
     assert answer.returncode == 1
     assert "cannot be written (No space left on device)" in answer.stderr
-    assert "deleted 6" in answer.stderr
+    assert "deleted: 6 objects" in answer.stderr
     assert "Traceback" not in answer.stderr
 
 
