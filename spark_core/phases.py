@@ -42,16 +42,17 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
         state: A sentence, or a function that returns it, called when an error leaves.
 
     Raises:
-        Exception: The error of the block. An error of lakegc carries the sentence as its `state`,
-            any other (Spark's, for example) as a note.
+        BaseException: The error of the block. An error of lakegc carries the sentence as its
+            `state`, any other (Spark's, for example) as a note.
     """
     try:
         yield
     except LakegcError as error:
         add_state(error, state)
         raise
-    except Exception as error:
-        if state_of(error) is None:
+    except BaseException as error:
+        # What a signal ends may have been at its end; only who counts knows what was done by then.
+        if state_of(error) is None and (isinstance(error, Exception) or callable(state)):
             vars(error)[_NOTED] = _sentence(state)
             error.add_note(vars(error)[_NOTED])
         raise
@@ -72,7 +73,7 @@ def add_state(error: Error, state: str | Callable[[], str]) -> Error:
     return error
 
 
-def state_of(error: Exception) -> str | None:
+def state_of(error: BaseException) -> str | None:
     """Return the sentence of the phase that an error has left; None if it has left none."""
     found: str | None = error.state if isinstance(error, LakegcError) else vars(error).get(_NOTED)
     return found
@@ -96,6 +97,7 @@ class Deleting:
         self._journal = journal
         self._deleted = 0
         self._until: datetime | None = None
+        self._left: int | None = None
 
     def round_begins(self, until: datetime) -> None:
         """Record that from now on executors may delete.
@@ -103,16 +105,27 @@ class Deleting:
         Args:
             until: When they send their last request.
         """
-        self._until = until
+        self._until, self._left = until, None
 
-    def round_ended(self, deleted: int) -> None:
-        """Record how many objects this process has deleted in all the rounds that ended."""
-        self._deleted = deleted
+    def round_ended(self, deleted: int, left: int | None = None) -> None:
+        """Record how many objects this process has deleted in all the rounds that ended.
+
+        Args:
+            deleted: Their number.
+            left: How many are left, where nothing is under way; else None.
+        """
+        self._deleted, self._left = deleted, left
 
     def __call__(self) -> str:
         """Return the sentence."""
         if self._until is None:
             return NOTHING_BY_THIS_SWEEP
+        if self._left is not None:
+            return (
+                f"Deletions had begun: this sweep is known to have deleted {self._deleted:,} "
+                f"objects in rounds that ended, and left {self._left:,}; none is under way. The "
+                f"journal is {self._journal}."
+            )
         return (
             f"Deletions had begun: this sweep is known to have deleted {self._deleted:,} objects "
             "in rounds that ended; what the last round sent stands, too, and is in the journal "

@@ -23,7 +23,7 @@ from spark_core.errors import (
     exit_code,
 )
 from spark_core.output import lost
-from spark_core.phases import add_state, ended_a_command
+from spark_core.phases import add_state, ended_a_command, state_of
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -177,9 +177,11 @@ def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> i
         code = body()
     except LakegcError as error:
         return _show_failure(error, debug=debug)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as ended:
+        state = state_of(ended)
         words = INTERRUPTED_WORDS.get(_path(), "it only reads, and changed nothing")
-        console.console(sys.stderr).print(f"\nended by Ctrl-C: {words}", markup=False)
+        told = "\nended by Ctrl-C: " + (words if state is None else f"{state} Now: {words}")
+        console.console(sys.stderr).print(told, markup=False, soft_wrap=True)
         return INTERRUPTED
     except Exception as error:
         found = in_a_sentence(error)

@@ -216,6 +216,9 @@ def _settled(night: _Night, repository_id: str, one: Callable[[_Night, str], End
         return one(night, repository_id)
     except LakegcError as problem:
         error = problem
+    except KeyboardInterrupt as ended:
+        sys.stderr.write(f"{repository_id}: {state_of(ended) or 'ended'}\n")
+        raise
     except Exception as problem:  # noqa: BLE001 - it is shown, and the others go on
         words = f"{type(problem).__name__}: {problem}"
         error = in_a_sentence(problem) or _unforeseen(words, state_of(problem))

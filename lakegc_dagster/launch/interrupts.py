@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from spark_core.errors import INTERRUPTED
+from spark_core.interrupts import AGAIN
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -29,7 +30,6 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._threads = set[int]()
-        self._lock = threading.Lock()
         self._came = False
 
     @contextmanager
@@ -40,15 +40,14 @@ class Interrupts:
             KeyboardInterrupt: If a signal came before the block.
         """
         own = threading.get_ident()
-        with self._lock:
+        # Before the question, so that a signal between both is heard.
+        self._threads.add(own)
+        try:
             if self._came:
                 raise KeyboardInterrupt
-            self._threads.add(own)
-        try:
             yield
         finally:
-            with self._lock:
-                self._threads.discard(own)
+            self._threads.discard(own)
 
     @contextmanager
     def passed_on(self) -> Iterator[None]:
@@ -68,11 +67,10 @@ class Interrupts:
     def _pass_on(self, _signal: int, _frame: FrameType | None) -> None:
         if self._came:
             os._exit(INTERRUPTED)
-        # No lock: it runs between two steps of the main thread, which may have it.
         self._came = True
         for thread in list(self._threads):
             _raise_in(thread, dg.DagsterExecutionInterruptedError)
-        sys.stderr.write("\nending what is under way; Ctrl-C again ends it at once\n")
+        sys.stderr.write(AGAIN)
         raise KeyboardInterrupt
 
 

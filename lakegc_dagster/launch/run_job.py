@@ -28,7 +28,7 @@ from spark_core.errors import LakegcError, SameWorkError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
-from spark_core.phases import add_state
+from spark_core.phases import SWEEP_STANDS, add_state, phase
 from spark_core.records.manifest import Manifest
 from spark_core.report import Report
 from spark_core.run import Run
@@ -208,7 +208,8 @@ def launch(
     with open_instance(settings.dagster_home) as instance:
         result = _executed(instance, definition, wiring, WantedRun(repository_id, key), asked)
         if _was_interrupted(result.all_events):
-            raise KeyboardInterrupt
+            with phase(lambda: recorder.state or SWEEP_STANDS):
+                raise KeyboardInterrupt
         error = None if result.success else recorder.refusal(repository_id, key)
         unforeseen = partial(_unforeseen, result.all_events, recorder.state)
         message = None if result.success else str(error or unforeseen())
@@ -252,9 +253,10 @@ def _executed(
 
 
 def _was_interrupted(events: Sequence[Any]) -> bool:
-    kind = dg.DagsterExecutionInterruptedError.__name__
+    kinds = {dg.DagsterExecutionInterruptedError.__name__, KeyboardInterrupt.__name__}
     return any(
-        event.is_step_failure and event.step_failure_data.error.cls_name == kind for event in events
+        event.is_step_failure and event.step_failure_data.error.cls_name in kinds
+        for event in events
     )
 
 

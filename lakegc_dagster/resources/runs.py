@@ -139,7 +139,7 @@ class Runs(dg.ConfigurableResource[Any]):
                 yield run if config is None else replace(run, **config.arguments())
         except (dg.Failure, dg.RetryRequested):
             raise
-        except Exception as error:
+        except BaseException as error:
             self.observer.broke(step, state_of(error))
             raise
         finally:

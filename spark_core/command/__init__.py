@@ -19,6 +19,7 @@ from spark_core.command.arguments import parser
 from spark_core.command.ending import show_error
 from spark_core.errors import INTERRUPTED, LakegcError, exit_code
 from spark_core.output import exit_code_of
+from spark_core.phases import state_of
 
 _AFTER_INTERRUPT = (
     "a mark that did not end is made anew by the next run; a sweep that began goes on from its "
@@ -46,6 +47,6 @@ def _done(arguments: Sequence[str] | None) -> int:
     except LakegcError as error:
         show_error(error)
         return exit_code(error)
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\nended by Ctrl-C: {_AFTER_INTERRUPT}\n")
+    except KeyboardInterrupt as ended:
+        sys.stderr.write(f"\nended by Ctrl-C: {_AFTER_INTERRUPT}. {state_of(ended) or ''}\n")
         return INTERRUPTED

@@ -28,7 +28,8 @@ def _wall() -> datetime:
     return datetime.now(UTC)
 
 
-def _is_never() -> bool:
+def is_never() -> bool:
+    """Say that nobody wants a task to end."""
     return False
 
 
@@ -105,7 +106,7 @@ class Timer:
         wall: What this machine's wall clock showed at that moment.
         monotonic: What this machine's monotonic clock showed at that moment.
         clocks: This machine's clocks.
-        is_ended: Says whether nobody waits for the task any more.
+        is_ended: Says whether the task is to end.
     """
 
     instant: datetime
@@ -113,7 +114,7 @@ class Timer:
     wall: datetime
     monotonic: float
     clocks: Clocks
-    is_ended: Callable[[], bool] = _is_never
+    is_ended: Callable[[], bool] = is_never
 
     def now(self) -> datetime:
         """Return the latest time that the driver's clock can show."""

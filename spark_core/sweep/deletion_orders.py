@@ -14,6 +14,7 @@ from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline
 from spark_core.sweep.objects_now import Row
 from spark_core.sweep.pacing import Rate
+from spark_core.sweep.stop_sign import StopSign
 
 # Rows that are looked at together.
 BATCH_ROWS = 1_000
@@ -66,7 +67,7 @@ class DeletionOrders:
             limit.
         clocks: The executor's clocks; None means its own.
         tasks_lock: As `Lease.tasks_lock` has it.
-        is_ended: Says whether the driver, whose threads are the tasks, gave the round up.
+        is_ended: Says whether the driver wants the tasks to end; None: it never does.
     """
 
     journal: Journal
@@ -83,7 +84,7 @@ class DeletionOrders:
     requests_at_once: int = REQUESTS_AT_ONCE
     clocks: Clocks | None = None
     tasks_lock: str | None = None
-    is_ended: Callable[[], bool] | None = None
+    is_ended: StopSign | None = None
 
 
 @dataclass

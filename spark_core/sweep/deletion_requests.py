@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.storage.outcomes import Pace
-from spark_core.sweep.deadline import DeadlinePassedError, Timer
+from spark_core.sweep.deadline import DeadlinePassedError, Timer, is_never
 from spark_core.sweep.deletion_orders import Answer, DeletionOrders
 from spark_core.sweep.objects_now import SEEN_SECONDS, Examiner, Row
 from spark_core.sweep.pacing import Pacer, StorePace, shared
@@ -146,7 +146,8 @@ class _DeletionPace(Pace):
         if self.store is not None and self.sent:
             self.sent_at = self.store.wait(self.keys)
         self.timer.require()
-        self.sent = True
+        # What was sent comes to its end, or nobody would know what it did; but for the deadline.
+        self.timer, self.sent = replace(self.timer, is_ended=is_never), True
 
     def busy(self, keys: int | None = None) -> None:
         self.was_busy.append(None)

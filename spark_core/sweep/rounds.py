@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
+from spark_core import lakegc_keys
 from spark_core.addresses.candidates import Limits
+from spark_core.interrupts import to_its_end
 from spark_core.lock.held_lease import Lease
 from spark_core.phases import Deleting
 from spark_core.records.figures import SecondLookFigures
@@ -23,6 +25,7 @@ from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.deletion_orders import DeletionOrders, Dispose, Tally
 from spark_core.sweep.progress import Meter, OnProgress
 from spark_core.sweep.spread import rate_to_begin_with, spread_of
+from spark_core.sweep.stop_sign import StopSign
 from spark_core.sweep.tasks_of_a_round import delete_as_tasks, objects_of_plan
 from spark_core.sweep.time_of_a_round import (
     IDLE_ROUNDS,
@@ -215,6 +218,8 @@ class _Rounds:
         """Let tasks delete until the time is over; count what they did."""
         run, lease, spread = self._run, self._lease, self._spread
         until, lost_until = run.now() + time_left, lease.sent_until
+        key = f"{lakegc_keys.PROBE}stop-{self._sweep}-{self.number}"
+        sign = StopSign(key, None if self._is_here else run.store)
         orders = DeletionOrders(
             journal=self._journal,
             limits=self._plan.limits,
@@ -228,20 +233,27 @@ class _Rounds:
             lot_rows=spread.lot_rows,
             requests_at_once=spread.requests_at_once,
             tasks_lock=lease.tasks_lock,
+            is_ended=sign,
         )
         if time_left > timedelta():
             self._sent.round_begins(until)
             lease.sent_until = max(until, lost_until or until)
         sources = {"planned": objects_of_plan(self._plan.expired), "concluded": concluded}
-        with meter.watching(self._journal, self._sweep, self.number):
-            done = delete_as_tasks(
-                run, sources, look.kept, orders, spread.tasks, is_here=self._is_here
-            )
-        self.total.add(done)
-        self._sent.round_ended(self.total.objects["deleted"])
-        if self._is_here or not may_be_at_work(run.spark, was_retried=done.retries > 0):
-            lease.sent_until = lost_until
-        return done
+
+        def send() -> Tally:
+            with meter.watching(self._journal, self._sweep, self.number):
+                done = delete_as_tasks(
+                    run, sources, look.kept, orders, spread.tasks, is_here=self._is_here
+                )
+            self.total.add(done)
+            if self._is_here or not may_be_at_work(run.spark, was_retried=done.retries > 0):
+                lease.sent_until = lost_until
+            left = done.objects["unsent"] if lease.sent_until is None else None
+            self._sent.round_ended(self.total.objects["deleted"], left)
+            sign.take_down()
+            return done
+
+        return to_its_end(send, sign.put_up)
 
     def _report(self, done: Tally, meter: Meter) -> None:
         objects = self.total.objects

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from spark_core.spark.exchange import AnySource, Exchange, Sent, numbers_of
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders, Tally
 from spark_core.sweep.spread import cores_here
+from spark_core.sweep.stop_sign import StopSign
 from spark_core.sweep.why_kept import Kept
 
 PLANNED = pa.schema(
@@ -100,19 +100,19 @@ def _delete(orders: DeletionOrders, kept: Kept, number: int, rows: pa.Table) -> 
 
 def _side_by_side(tasks: Mapping[int, pa.Table], orders: DeletionOrders, kept: Kept) -> list[Tally]:
     """Delete the objects of all tasks on threads; if one fails, the others send nothing more."""
-    ended = Event()
-    stoppable = replace(orders, is_ended=ended.is_set)
+    ended = orders.is_ended or StopSign()
+    stoppable = replace(orders, is_ended=ended)
 
     def delete(number: int, rows: pa.Table) -> Tally:
         try:
             return _delete(stoppable, kept, number, rows)
         except BaseException:
-            ended.set()
+            ended.put_up()
             raise
 
     with ThreadPoolExecutor(cores_here(), thread_name_prefix="lakegc-task") as pool:
         try:
             return list(pool.map(delete, tasks, tasks.values()))
         finally:
-            # Who interrupts the sweep need not wait for the end of the round.
-            ended.set()
+            # Who ends the sweep at once need not wait for the end of the round.
+            ended.put_up()

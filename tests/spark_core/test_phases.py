@@ -26,6 +26,7 @@ from spark_core.phases import (
     keeping_house,
     phase,
     restoring,
+    state_of,
 )
 
 
@@ -136,6 +137,21 @@ def test_a_sweep_has_deleted_nothing_until_its_first_round_begins():
     assert "No deletion is sent after 2026-09-01T02:30:01+00:00." in done()
     done.round_ended(1200)
     assert "known to have deleted 1,200 objects" in done()
+    done.round_ended(1200, 7)
+    assert "deleted 1,200 objects in rounds that ended, and left 7; none is under way" in done()
+    assert "sent after" not in done()
+    done.round_begins(datetime(2026, 9, 1, 2, 40, tzinfo=UTC))
+    assert "No deletion is sent after 2026-09-01T02:40:00+00:00." in done()
+
+
+def test_an_interrupt_has_the_sentence_of_who_counts_and_no_other():
+    outer = phase("Nothing of repo was deleted.")
+    with pytest.raises(KeyboardInterrupt) as ended, outer, phase(lambda: "3 are gone."):
+        raise KeyboardInterrupt
+    assert state_of(ended.value) == "3 are gone."
+    with pytest.raises(KeyboardInterrupt) as ended, phase("Nothing of repo was deleted."):
+        raise KeyboardInterrupt
+    assert state_of(ended.value) is None
 
 
 def test_a_restore_deletes_nothing_and_says_what_is_back():

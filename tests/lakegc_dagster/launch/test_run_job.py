@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,10 +29,11 @@ from spark_core.errors import (
     VerdictError,
 )
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.phases import ended_a_command
+from spark_core.phases import ended_a_command, state_of
 from spark_core.records import reading, tables
 from spark_core.reference_job import marks
 from spark_core.settings import Settings
+from spark_core.sweep import rounds
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.clock import FakeClock
 
@@ -267,6 +269,32 @@ def test_a_run_in_a_thread_is_a_failed_run_of_dagster_and_has_no_verdict(home, g
         assert run.status == dg.DagsterRunStatus.FAILURE
     assert not ground.has_verdict(key)
     assert ground.objects() == ground.alive | ground.garbage
+
+
+@pytest.mark.slow
+def test_a_person_who_ends_a_sweep_is_told_how_many_went_and_the_next_one_does_the_rest(
+    home, ground, monkeypatch
+):
+    whole = rounds.delete_as_tasks
+
+    def pressed(run, sources, kept, orders, tasks, *, is_here):
+        os.kill(os.getpid(), signal.SIGINT)
+        until = time.monotonic() + 60
+        while not orders.is_ended():
+            assert time.monotonic() < until
+        return whole(run, sources, kept, orders, tasks, is_here=is_here)
+
+    monkeypatch.setattr(rounds, "delete_as_tasks", pressed)
+    key = new_key()
+    with pytest.raises(KeyboardInterrupt) as ended:
+        launch(home, "mark_and_sweep", ground.repository_id, key)
+    assert "deleted 0 objects in rounds that ended, and left 1; none is under way" in (
+        state_of(ended.value)
+    )
+    assert ground.objects() == ground.alive | ground.garbage
+    monkeypatch.setattr(rounds, "delete_as_tasks", whole)
+    assert launch(home, "sweep", ground.repository_id, key).success
+    assert ground.objects() == ground.alive
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import schemas, sweep
+from spark_core import lakegc_keys, schemas, sweep
 from spark_core.checks import verdict
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
@@ -25,7 +25,6 @@ from spark_core.errors import (
     ClosedPartitionError,
     CorruptTableError,
     IncompleteReadError,
-    SameWorkError,
 )
 from spark_core.lock import lease_log, processes
 from spark_core.model import Branch
@@ -320,7 +319,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from spark_core.sweep import references_now
+from spark_core.sweep import references_now, spread
 from spark_core.spark.session import spark_config
 from tests.support.looks import looked
 import test_sweep_resumed as tests
@@ -328,6 +327,7 @@ import test_sweep_resumed as tests
 builder = SparkSession.builder
 for key, value in spark_config(master="local[1]").items():
     builder = builder.config(key, value)
+spread.REQUESTS_AT_ONCE = 1
 references_now.reader_of_references = lambda _: looked([(tests.AGAIN, "staged on main")])
 tests.Case(Path(sys.argv[1]), builder.getOrCreate(), tests.SlowStore).sweep()
 """
@@ -349,25 +349,61 @@ class SlowStore(DyingStore):
         return outcomes
 
 
-@pytest.mark.spark
-@pytest.mark.deep
-def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(
-    case, tmp_path, monkeypatch
-):
+def begun(folder):
+    """A sweep on Spark in a process of its own."""
     paths = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder)],
         env=environment,
         start_new_session=True,
         stderr=subprocess.PIPE,
     )
+
+
+def wait_for_a_deletion(process, case):
+    until = time.monotonic() + 240
+    while not set(GO) - case.there():
+        assert process.poll() is None, process.stderr.read().decode()[-2000:]
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_interrupt_ends_a_sweep_on_spark_after_the_requests_under_way(case, tmp_path):
+    """As Ctrl-C in a terminal, which interrupts the whole group of processes."""
+    process = begun(tmp_path)
     try:
-        until = time.monotonic() + 240
-        while not set(GO) - case.there():
-            assert process.poll() is None, process.stderr.read().decode()[-2000:]
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_for_a_deletion(process, case)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told_on_stderr = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    left = set(GO) & case.there()
+    assert len(left) == 4, "one request of two objects was under way"
+    assert "to have deleted 2 objects in rounds that ended, and left 4; none is under way" in (
+        told_on_stderr.decode()
+    )
+    assert lease_log.last_record(case.run.store).state == "released"
+    assert [
+        key
+        for batch in case.run.store.list(lakegc_keys.PROBE)
+        for key in batch.column("key").to_pylist()
+        if "stop" in key
+    ] == []
+    stored = case.sweep()
+    assert told(case.rows(stored)) == WANTED
+    assert case.there() == {CHANGED, AGAIN, LIVE}
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(case, tmp_path):
+    process = begun(tmp_path)
+    try:
+        wait_for_a_deletion(process, case)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -380,9 +416,7 @@ def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(
     while processes.ended_for(last.owner.id) is None:
         assert time.monotonic() < until, "what Spark had started does not end"
         time.sleep(0.05)
-    with pytest.raises(SameWorkError, match="none of its processes is left"):
-        case.sweep()
-    monkeypatch.setattr(processes, "monotonic", lambda: time.monotonic() + 30)
+    # Its calls on this disk ended with it: there is nothing to wait for.
     stored = case.sweep()
     assert told(case.rows(stored)) == WANTED
     assert case.there() == {CHANGED, AGAIN, LIVE}

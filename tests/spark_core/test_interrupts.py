@@ -1,0 +1,85 @@
+"""Work that an interrupt asks to end: it comes to its own end, and then the interrupt is raised."""
+
+import ctypes
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from spark_core.interrupts import to_its_end
+
+
+def press(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
+
+
+def test_an_interrupt_asks_the_work_to_end_and_is_raised_after_it(capsys):
+    began, asked, done = threading.Event(), threading.Event(), []
+
+    def work():
+        began.set()
+        assert asked.wait(60)
+        time.sleep(0.3)
+        done.append("what was under way")
+
+    threading.Thread(target=lambda: began.wait(60) and press()).start()
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        to_its_end(work, asked.set)
+    assert done == ["what was under way"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "Ctrl-C again ends it at once" in capsys.readouterr().err
+
+
+def test_the_second_one_waits_for_nothing():
+    never = threading.Event()
+    timer = threading.Timer(0.2, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        to_its_end(never.wait, lambda: threading.Timer(0.2, press).start())
+    never.set()
+
+
+def test_a_handler_of_spark_that_cancels_tasks_is_not_asked():
+    asked = []
+    before = signal.signal(signal.SIGINT, lambda *_: asked.append("cancelled"))
+    try:
+        ended = threading.Event()
+        threading.Timer(0.2, press).start()
+        with pytest.raises(KeyboardInterrupt):
+            to_its_end(lambda: ended.wait(60), ended.set)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert asked == []
+
+
+def test_a_thread_that_is_interrupted_asks_its_work_to_end_as_well(capsys):
+    began, asked, raised = threading.Event(), threading.Event(), []
+
+    def work():
+        began.set()
+        assert asked.wait(60)
+
+    def run():
+        try:
+            to_its_end(work, asked.set)
+        except InterruptedError:
+            raised.append(asked.is_set())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert began.wait(60)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident), ctypes.py_object(InterruptedError)
+    )
+    thread.join(60)
+    assert raised == [True]
+    assert capsys.readouterr().err == ""
+
+
+def test_without_an_interrupt_it_gives_the_result_or_the_error_of_the_work():
+    assert to_its_end(lambda: 7, pytest.fail) == 7
+    with pytest.raises(ZeroDivisionError):
+        to_its_end(lambda: 1 // 0, pytest.fail)
