@@ -94,7 +94,7 @@ def move(
     Returns:
         One outcome per address, in the order given. `deleted`: the copy is in quarantine and the
         original is gone. `already_gone`: there was no original and no copy. `changed`: it is not
-        the object that was looked at, so it stays and has no copy. `refused` and `failed`: the
+        the object that was looked at, so it stays and has no link. `refused` and `failed`: the
         original stays, except that a deletion which the store did not confirm may have happened.
     """
     results: dict[str, DeleteOutcome] = {}
@@ -119,9 +119,10 @@ def move(
 def _without_originals(
     store: ObjectStore, proved: Mapping[str, SecondName], pace: Pace
 ) -> dict[str, DeleteOutcome]:
-    """Delete the originals of copies, and take back the copies of those that changed meanwhile."""
+    """Delete the originals of copies, and take back the links to those that changed meanwhile."""
     gone = {one.key: _moved(one) for one in store.delete_first_names(proved, pace=pace)}
-    stay = [proved[key].key for key, one in gone.items() if one.outcome == "changed"]
+    changed = (proved[key] for key, one in gone.items() if one.outcome == "changed")
+    stay = [second.key for second in changed if second.is_link]
     if stay:
         store.delete(stay)
     return gone

@@ -161,6 +161,12 @@ class LocalStore(ObjectStore):
                 if error.errno not in _NO_LINK:
                     raise
                 return False
+            else:
+                there = os.stat(other, dir_fd=folder, follow_symlinks=False)
+                if not young and not os.path.samestat(source, there):
+                    # Nobody could tell later whether both are one file.
+                    os.unlink(other, dir_fd=folder)
+                    return False
             # The original goes next, and a crash of the machine must not take both names.
             os.fsync(folder)
         return True

@@ -223,6 +223,14 @@ def test_where_the_system_takes_no_link_it_is_a_copy_and_so_it_is_on_the_way_bac
     assert (place.in_place, place.aside) == (CONTENT, CONTENT)
 
 
+def test_where_two_names_of_a_file_do_not_look_like_one_it_is_a_copy(place, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(os.path, "samestat", lambda *_: False)
+        assert place.move() == dict.fromkeys(CONTENT, "deleted")
+    assert (place.in_place, place.aside) == ({}, CONTENT)
+    assert place.restore() == dict.fromkeys(CONTENT, "restored")
+
+
 def test_a_disk_that_fails_at_a_link_is_no_reason_to_copy(place, monkeypatch):
     refuse_links(monkeypatch, errno.EIO)
     assert place.move() == dict.fromkeys(CONTENT, "failed")
