@@ -126,7 +126,7 @@ def test_status_is_one_line_for_each_repository_and_says_how_to_go_on(place):
     )
     totals = (
         r"^all 2 repositories: reclaimed in 30 days [1-9].*; waiting [1-9]",
-        r"^money \(2 of 2 have a price in EUR\): all objects .* EUR a month; saved by the last 30 days ",
+        r"^money \(2 of 2 have a price in EUR\): all objects .* EUR a month; saved by the last 30 ",
     )
     for total in totals:
         assert re.search(total, answer.stdout, re.MULTILINE)
