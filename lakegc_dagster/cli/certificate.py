@@ -165,7 +165,7 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
     if not store:
         more = sorted({*content.uncovered(read, by_store=False)} - {*left})
         ways.append(f"             and, without --store, {', '.join(more)}")
-    shown.print("\n" + "\n".join(ways), markup=False, soft_wrap=True)
+    shown.print("", *ways, sep="\n", markup=False, soft_wrap=True)
     return 0
 
 

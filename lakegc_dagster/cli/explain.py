@@ -17,7 +17,7 @@ from lakegc_dagster.cli.common import (
     read_settings,
 )
 from spark_core.errors import FAILED
-from spark_core.plain_text import bytes_text, counted
+from spark_core.plain_text import bytes_text, counted, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def _show_folder(found: FolderExplanation, *, as_json: bool) -> None:
         return
     shown = console.console()
     size = f"{counted(found.objects, 'object')}, {bytes_text(found.size_bytes)}"
-    shown.print(f"{found.folder}: {size}", style="bold", markup=False, soft_wrap=True)
+    shown.print(f"{visible(found.folder)}: {size}", style="bold", markup=False, soft_wrap=True)
     shown.print(f"as run {found.run} saw it", markup=False, soft_wrap=True)
     for group in found.groups:
         shown.print(
@@ -127,10 +127,12 @@ def _show(shown: Console, found: Explanation) -> None:
     from spark_core.explain import instant_in_words
 
     if found.caution:
-        shown.print(found.caution, style="yellow", markup=False, soft_wrap=True)
-    shown.print(found.sentence, style="bold", markup=False, soft_wrap=True)
+        shown.print(visible(found.caution), style="yellow", markup=False, soft_wrap=True)
+    shown.print(visible(found.sentence), style="bold", markup=False, soft_wrap=True)
     known = "" if found.size_bytes is None else f", {bytes_text(found.size_bytes)}"
-    shown.print(f"{found.address}{known}, as run {found.run} saw it", markup=False, soft_wrap=True)
+    shown.print(
+        f"{visible(found.address)}{known}, as run {found.run} saw it", markup=False, soft_wrap=True
+    )
     for reason in found.reasons:
         until = f", until {instant_in_words(reason.until)} at least" if reason.until else ""
         shown.print(f"  {reason.kind:<7} {reason.text}{until}", markup=False, soft_wrap=True)

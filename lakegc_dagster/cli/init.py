@@ -11,6 +11,7 @@ import click
 
 from lakegc_dagster.cli.common import RepositoryType, can_ask, command_body
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.plain_text import visible
 
 _LAKECTL = Path("~/.lakectl.yaml")
 
@@ -99,9 +100,10 @@ def _asked_for_repositories(endpoint: str, logs_in_by: Path | None) -> list[str]
     try:
         settings = load_settings(beside=Beside("lakegc init", {"server": server}))
         names = [each.id for each in LakeFSServer(settings.server_options()).repositories()]
-        click.echo(f"repositories of {endpoint}: {', '.join(names) or 'none'}")
+        click.echo(visible(f"repositories of {endpoint}: {', '.join(names) or 'none'}"))
     except LakegcError as error:
-        click.echo(f"The server could not be asked for its repositories: {error.message}", err=True)
+        told = visible(error.message, lines=True)
+        click.echo(f"The server could not be asked for its repositories: {told}", err=True)
     words = click.prompt(
         "Which are collected (names or patterns, with spaces; none for later)", default=""
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lakegc_dagster.cli.common import read_settings
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, visible
 
 if TYPE_CHECKING:
     from spark_core.explain import TablesReport
@@ -38,7 +38,7 @@ def show_tables(config: Path | None, repository: str, key: RunKey | None, *, as_
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         found = explain.unnamed_tables(open_run_or_newest_mark(settings, repository, key))
-    click.echo(found.to_json() if as_json else "\n".join(_lines(found)))
+    click.echo(found.to_json() if as_json else "\n".join(map(visible, _lines(found))))
 
 
 def _lines(found: TablesReport) -> list[str]:
@@ -47,7 +47,8 @@ def _lines(found: TablesReport) -> list[str]:
         f"tables of the server under {found.prefix}/ of {found.repository}",
         *_groups(found.groups),
         _NOBODY,
-        f"\nfiles of collections under {found.prefix}/retention/gc/, without objects in quarantine",
+        "",
+        f"files of collections under {found.prefix}/retention/gc/, without objects in quarantine",
         *_groups(found.collections),
         f"These and the dumps grew by no more than {', '.join(grown)}.",
     ]

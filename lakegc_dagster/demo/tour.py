@@ -157,7 +157,7 @@ def _tell_of_policy(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
         f"  {story.repository_id} at {sandbox.endpoint}: {len(story.commits)} commits, "
         f"{len(story.files)} objects in the store\n"
     )
-    shown.print(POLICY, markup=False)
+    shown.print(*POLICY.split("\n"), sep="\n", markup=False)
     return story
 
 

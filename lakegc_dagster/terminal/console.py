@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Group as RenderGroup
 from rich.markup import escape
 from rich.padding import Padding
 from rich.panel import Panel
@@ -54,11 +55,13 @@ class _PlainConsole(Console):
     """Shows text as it is, so that no character of it controls the terminal.
 
     Every printed string passes here, also from a table's cell or a panel. Colours are added later.
+    A string is one line, with empty ones around it at most: whoever names a thing forges no line.
     """
 
     def render_str(self, text: str, **how: Any) -> Text:
         """Turn a string into text without control characters."""
-        return super().render_str(visible(text, lines=True), **how)
+        line = text.strip("\n")
+        return super().render_str(text.replace(line, visible(line)) if line else text, **how)
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -267,14 +270,18 @@ def show_report(shown: Console, report: Report) -> None:
             shown.print(_rows(block))
         else:
             lead = f"[{_STYLES[block.mood]}]{escape(block.lead)}[/]" if block.lead else ""
-            shown.print(f"{lead}{escape(block.text)}", soft_wrap=True)
+            first, *more = map(escape, block.text.split("\n"))
+            shown.print(f"{lead}{first}", *more, sep="\n  ", soft_wrap=True)
 
 
 def show_error(shown: Console, error: LakegcError) -> None:
     """Show an error as a panel on a terminal, as one line elsewhere."""
-    title = kind_of(error)
+    title, lines = kind_of(error), str(error).split("\n")
     if shown.is_terminal:
-        shown.print(Panel(escape(str(error)), title=title, title_align="left", border_style="red"))
+        text = RenderGroup(*map(escape, lines))
+        shown.print(Panel(text, title=title, title_align="left", border_style="red"))
     else:
-        # Soft-wrapped, so that a log has the whole sentence in one line.
-        shown.print(f"lakegc: {title}: {error}", markup=False, soft_wrap=True)
+        # Soft-wrapped, so that a log has the whole sentence in one line. Further ones are indented:
+        # an error may have somebody's name in it.
+        first = f"lakegc: {title}: {lines[0]}"
+        shown.print(first, *lines[1:], sep="\n  ", markup=False, soft_wrap=True)

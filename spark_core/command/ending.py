@@ -11,5 +11,6 @@ from spark_core.plain_text import visible
 
 def show_error(error: LakegcError) -> None:
     """Write an error as one line of the log, with what the command had done."""
-    told = visible(str(ended_a_command(error)), lines=True)
+    # Further lines are indented: an error may have somebody's name in it.
+    told = visible(str(ended_a_command(error)), lines=True).replace("\n", "\n  ")
     sys.stderr.write(f"lakegc: {kind_of(error)}: {told}\n")

@@ -198,3 +198,32 @@ def test_what_is_made_visible_is_seen_and_plain_text_stays_as_it_is(text):
     if text.isprintable():
         assert shown == text
     assert visible(text, lines=True).replace("\n", "").isprintable()
+
+
+def _printed(show):
+    out = io.StringIO()
+    show(console.console(out))
+    return out.getvalue().splitlines()
+
+
+FORGED = "a\nforged\r\nforged\x0bforged\x85forged\u2028forged"
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda shown: shown.print(f"path {FORGED} was kept", markup=False, soft_wrap=True),
+        lambda shown: shown.print(f"\npath {FORGED}", soft_wrap=True),
+        lambda shown: shown.print(console.table(FORGED, (FORGED,), [(FORGED,), ("b",)])),
+        lambda shown: console.show_error(shown, UnsafePlanError(f"path {FORGED}", "Look.")),
+        lambda shown: console.show_report(shown, REPORT),
+    ],
+    ids=["a sentence", "after an empty line", "a table", "an error", "a report"],
+)
+def test_no_name_begins_a_line_of_output(show):
+    assert not [line for line in _printed(show) if line.startswith(("forged", "overwritten"))]
+
+
+def test_an_error_of_several_lines_keeps_them_and_the_further_ones_stand_in():
+    lines = _printed(lambda shown: console.show_error(shown, UnsafePlanError("one\ntwo", "Look.")))
+    assert lines == ["lakegc: refused: one", "  two. Look."]

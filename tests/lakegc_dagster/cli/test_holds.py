@@ -62,6 +62,20 @@ def test_a_hold_is_made_listed_and_removed(hold):
     assert hold("list", "repo").stdout == "repo has no holds: only its rules say what is kept.\n"
 
 
+FORGED = "everything was kept"
+
+
+def test_whoever_names_a_thing_forges_no_line_of_output(hold):
+    path, why = f"a\n{FORGED}", f"for the auditors\r\n{FORGED}\x1b[2J"
+    made = hold("add", "repo", "audit", "--path", path, "--why", why)
+    assert made.stdout == f"hold audit: path a\\n{FORGED} was added to repo\n"
+    listed = hold("list", "repo").stdout
+    gone = hold("remove", "repo", "audit").stdout
+    for shown in (listed, gone):
+        assert not [line for line in shown.splitlines() if line.strip().startswith(FORGED)]
+    assert f"a\\n{FORGED}" in gone
+
+
 def test_the_commit_of_a_branch_can_be_held_by_its_id(hold, run):
     (main_branch,) = run.server.branches("repo")
     assert hold("add", "repo", "first", "--commit", main_branch.commit_id[:10]).exit_code == 0
