@@ -39,8 +39,8 @@ def no_branch_named(named: Iterable[str], there: Collection[str]) -> str:
     absent = sorted(set(named).difference(there))
     if not absent:
         return ""
-    named_here = f"{', '.join(absent[:5])}{', ...' if absent[5:] else ''}"
     return sentences(
-        f"There is no branch named {named_here}: such a rule does nothing until there is one",
+        f"There is no branch named {', '.join(absent[:5])}{', ...' if absent[5:] else ''}: such a "
+        "rule does nothing until there is one",
         *(did_you_mean(each, there) for each in absent[:5]),
     )

@@ -247,8 +247,7 @@ def name_absent_branches(server: LakeFSServer, repository_id: str, named: Iterab
     from lakegc_dagster.terminal import console
     from spark_core.did_you_mean import no_branch_named
 
-    there = [branch.id for branch in server.branches(repository_id)]
-    if words := no_branch_named(named, there):
+    if words := no_branch_named(named, [each.id for each in server.branches(repository_id)]):
         console.console(sys.stderr).print(words, style="yellow", markup=False, soft_wrap=True)
 
 

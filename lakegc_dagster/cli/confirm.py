@@ -115,12 +115,12 @@ def _confirm_finding(config: Path | None, repository: str, check: str, key: RunK
             confirmed = confirming.confirm(run, check, who=who())
             confirmer, found = confirmed.who, confirmed.found
             left = confirming.refusing(run.store, key, verdict.load(run))
-            names = [str(check["name"]) for check in left]
-            following = f"lakegc {past_checks(repository, names)} --run {key}"
+            following = past_checks(repository, key, [str(each["name"]) for each in left])
         shown.print(f"confirmed by {confirmer}: {found}", markup=False, soft_wrap=True)
         for each in left:
-            words = f"still refused by {each['name']}: {each['summary']}"
-            shown.print(words, markup=False, soft_wrap=True)
+            shown.print(
+                f"still refused by {each['name']}: {each['summary']}", markup=False, soft_wrap=True
+            )
         named = "" if settings.file is None else f" --config {settings.file}"
         shown.print(f"next     {following}{named}", markup=False, soft_wrap=True)
         tell(Confirmed(check, str(key), confirmer, found), f"{following}{named}")

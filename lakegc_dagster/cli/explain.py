@@ -73,12 +73,11 @@ def explain(
         if is_folder(what):
             _show_folder(explain_folder(run, what), as_json=as_json)
             return 0
-        found_there, caution = (
+        (address, *others), caution = (
             addresses_of_path(run, what)
             if what.startswith(LAKEFS)
             else ([address_of(run, what)], "")
         )
-        address, *others = found_there
         found = replace(explained(run, address), others=tuple(others), caution=caution)
     if as_json:
         click.echo(found.to_json())

@@ -260,13 +260,15 @@ def _step_by_step(night: _Night, repository_id: str) -> Ended:
     shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
     with console.Steps(shown) as steps:
         result = night.launched(repository_id, steps)
-    error = _error_of(result)
-    if name == "sweep" and isinstance(error, ClosedPartitionError):
-        words = f"{error.found}: nothing is left of its mark, and nothing was deleted now."
-        shown.print(words, markup=False, soft_wrap=True)
+    if name == "sweep" and isinstance(result.error, ClosedPartitionError):
+        shown.print(
+            f"{result.error.found}: nothing is left of its mark, and nothing was deleted now.",
+            markup=False,
+            soft_wrap=True,
+        )
         stored = open_known(settings, repository_id, key).load(DELETION_REPORT).manifest
         result = replace(result, success=True, error=None, manifests={stored.table: stored})
-        error = None
+    error = _error_of(result)
     if error is not None:
         console.show_error(console.console(sys.stderr), error)
         show_refused(shown, settings, repository_id, key, result)

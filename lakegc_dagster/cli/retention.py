@@ -246,5 +246,4 @@ def _facts(version: Version) -> dict[str, Any]:
 
 
 def _branches_named(policy: Policy) -> set[str]:
-    named = {rule.branch for rule in policy.rules if rule.branch is not None}
-    return named.union(policy.branch_order)
+    return {each.branch for each in policy.rules if each.branch}.union(policy.branch_order)

@@ -171,8 +171,12 @@ def rules_set(
             click.echo("Nothing was changed; --yes goes on without asking.", err=True)
             return FAILED
         server.set_retention_rules(repository, asked)
-        named_days = [BranchDays(*each) for each in sorted(asked.branches.items())]
-        tell(RulesNow(asked.default_retention_days, named_days))
+        tell(
+            RulesNow(
+                asked.default_retention_days,
+                [BranchDays(*each) for each in sorted(asked.branches.items())],
+            )
+        )
         _show_rules(settings, server, repository)
     return 0
 

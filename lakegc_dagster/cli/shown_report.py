@@ -85,18 +85,18 @@ def way_on(settings: Settings, repository_id: str, key: RunKey, result: LaunchRe
     failing, tables = refused_by(result), result.manifests
     if not failing or "expired_addresses" not in tables or "deletion_report" in tables:
         return ""
-    return f"lakegc {past_checks(repository_id, failing)} --run {key}{_config(settings)}"
+    return f"{past_checks(repository_id, key, failing)}{_config(settings)}"
 
 
-def past_checks(repository_id: str, failing: Sequence[str]) -> str:
-    """Return the words of the command that leads past the checks of a mark that fail."""
+def past_checks(repository_id: str, key: RunKey, failing: Sequence[str]) -> str:
+    """Return the command that leads past the checks of a mark that fail."""
     from spark_core import checks
 
     if not failing:
-        return f"sweep {repository_id}"
+        return f"lakegc sweep {repository_id} --run {key}"
     if set(failing) <= checks.CONFIRMABLE:
-        return f"confirm {repository_id} {failing[0]}"
-    return f"report {repository_id}"
+        return f"lakegc confirm {repository_id} {failing[0]} --run {key}"
+    return f"lakegc report {repository_id} --run {key}"
 
 
 def show_refused(

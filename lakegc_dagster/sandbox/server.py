@@ -60,8 +60,11 @@ def application(core: Core, accounts: Accounts, requests: Requests) -> Starlette
         return failure(ApiError(HTTPStatus.NOT_FOUND, "invalid API endpoint"))
 
     async def unusable(_request: Request, error: Exception) -> Response:
-        problem = f"the sandbox's disk cannot be used ({error})"
-        return failure(ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, problem))
+        return failure(
+            ApiError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"the sandbox's disk cannot be used ({error})"
+            )
+        )
 
     handlers: dict[int | type[Exception], Callable[[Request, Exception], object]] = {
         HTTPException: unknown,

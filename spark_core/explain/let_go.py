@@ -235,8 +235,12 @@ def not_listed(run: Run, address: str, *, is_pruned: bool = False) -> Explanatio
     outcomes, unread = outcomes_of_any(run, [address])
     if (outcome := outcomes.get(address)) is None:
         listing = _UNREADABLE if is_pruned else "has no such object"
-        path = f"lakefs://{run.repository.id}/{run.repository.default_branch}/{address}"
-        hint = "" if _OF_LAKEFS.match(address) else f"; a path is named as {path}"
+        hint = (
+            ""
+            if _OF_LAKEFS.match(address)
+            else f"; a path is named as lakefs://{run.repository.id}/"
+            f"{run.repository.default_branch}/{address}"
+        )
         return Explanation(
             run.repository.id,
             address,

@@ -122,8 +122,12 @@ def _on_branches(run: Run, path: str) -> dict[str, str]:
             yield address_of(run, f"{SCHEME}{run.repository.id}/{branch}/{path}")
 
     names = [branch.id for branch in run.server.branches(run.repository.id)]
-    found = side_by_side(names, shown, at_once=run.options.branches_at_once)
-    return dict(sorted(found, key=lambda one: (one[0] != run.repository.default_branch, one[0])))
+    return dict(
+        sorted(
+            side_by_side(names, shown, at_once=run.options.branches_at_once),
+            key=lambda one: (one[0] != run.repository.default_branch, one[0]),
+        )
+    )
 
 
 def _explains(run: Run) -> bool:

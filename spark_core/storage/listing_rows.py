@@ -60,14 +60,15 @@ def listing_batch(
     """Put columns of a listing together as `schemas.OBJECT_LISTING`.
 
     Raises:
-        ValueError: If a key cannot be written as UTF-8, or a size is below zero: then the figures
-            of what goes and what stays would be wrong.
+        ValueError: If a key cannot be written as UTF-8, a size or a time is missing, or a size is
+            below zero: then the figures of what goes and what stays would be wrong.
     """
     absent = pa.nulls(len(keys), pa.string())
     told = pa.array(sizes, pa.int64())
-    below = pc.index(pc.less(told, 0), value=True).as_py()
-    if below >= 0:
-        raise ValueError(f"{str(keys[below])!r} with a size of {told[below]} bytes")
+    odd = pc.or_(pc.fill_null(pc.less(told, 0), fill_value=True), modified.is_null())
+    at = pc.index(odd, value=True).as_py()
+    if at >= 0:
+        raise ValueError(f"{str(keys[at])!r} with a size of {told[at]} bytes, of {modified[at]}")
     return pa.record_batch(
         [
             pa.array(keys, pa.string()),

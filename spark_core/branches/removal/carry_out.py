@@ -139,8 +139,9 @@ class RuleWork:
         try:
             line = read_line(self.orders.run, self.rule.branch)
         except NotFoundError:
-            run = self.orders.run
-            absent = no_such_ref(run.server, self._repository_id, self.rule.branch, "branch")
+            absent = no_such_ref(
+                self.orders.run.server, self._repository_id, self.rule.branch, "branch"
+            )
             raise StoppedError.of("no_branch", absent.message, "Correct the rule.") from None
         if self.rule.staged is not None:
             self._reset()

@@ -48,8 +48,6 @@ def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
         raise listed.unlike(
             f"an object without a readable name, size or time ({type(error).__name__})"
         ) from None
-    if sizes.null_count or modified.null_count:
-        raise listed.unlike("an object without a size or time")
     return listed.batch(_names(names, listed), sizes, modified, checksums, classes)
 
 

@@ -116,8 +116,10 @@ def failure_of(error: Exception) -> S3Failure:
     text = str(error)
     if isinstance(error, BotoCoreError | ResponseParserError | ValueError):
         # What follows the words of a parser may be the answer itself.
-        words = text.partition(":")[0] if isinstance(error, _ANSWER_ERRORS) else ""
-        return S3Failure(None, words or type(error).__name__)
+        return S3Failure(
+            None,
+            text.partition(":")[0] if isinstance(error, _ANSWER_ERRORS) else type(error).__name__,
+        )
     status, code, region = (
         _STATUS.search(text),
         _CODE.search(text) or _KIND.search(text),
