@@ -9,10 +9,9 @@ import dagster as dg
 from sqlalchemy.exc import IntegrityError
 
 from lakegc_dagster.names import OWN, Names
-from lakegc_dagster.runs.run_config import VERDICT
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
-from spark_core.records.tables import NAMESPACE_SLICES
+from spark_core.records.tables import DELETION_REPORT, NAMESPACE_SLICES
 
 
 def repository_run(names: Names) -> dg.DynamicPartitionsDefinition:
@@ -88,8 +87,8 @@ def carry_over(instance: dg.DagsterInstance, names: Names = OWN) -> None:
     known = set(instance.get_dynamic_partitions(names.named("run")))
     made = {
         partition
-        for asset in (NAMESPACE_SLICES.name, VERDICT)
-        for partition in instance.get_materialized_partitions(names.key(asset))
+        for table in (NAMESPACE_SLICES, DELETION_REPORT)
+        for partition in instance.get_materialized_partitions(names.key(table.name))
         if partition.partition("|")[2] in known
     }
     instance.add_dynamic_partitions(names.named("repository_run"), sorted(made))

@@ -24,14 +24,14 @@ def test_the_sensor_adds_no_partition_and_starts_no_run():
 
 
 def test_the_sensor_carries_the_runs_of_earlier_versions_over_once():
-    @dg.asset(name="verdict", partitions_def=dg.DynamicPartitionsDefinition(name="earlier"))
-    def verdict(): ...
+    @dg.asset(name="deletion_report", partitions_def=dg.DynamicPartitionsDefinition(name="earlier"))
+    def report(): ...
 
     partition = "one|2026-11-20T02-00-00Z"
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("run", ["2026-11-20T02-00-00Z"])
         instance.add_dynamic_partitions("earlier", [partition])
-        dg.materialize([verdict], instance=instance, partition_key=partition)
+        dg.materialize([report], instance=instance, partition_key=partition)
         cursor = evaluate(instance, {"one": {}}).cursor
         assert instance.get_dynamic_partitions("repository_run") == [partition]
         # What is forgotten later stays forgotten.
