@@ -130,6 +130,8 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
       lakegc verify certificate.json --public-key operator.pem
       lakegc verify certificate.json --store
     """  # noqa: D301 - as above
+    from rich.markup import escape
+
     from lakegc_dagster.terminal import console
     from spark_core.certificate import content, seal_and_signature
 
@@ -154,7 +156,7 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
     if not wrong or read.get("signature") is None:
         shown.print(seal_and_signature.who_wrote(read, trusted), markup=False, soft_wrap=True)
     for fault in wrong[:_NAMED]:
-        shown.print(f"[red]wrong[/red]    {_plain(fault)}", soft_wrap=True)
+        shown.print(f"[red]wrong[/red]    {escape(fault)}", soft_wrap=True)
     if len(wrong) > _NAMED:
         shown.print(f"... and {len(wrong) - _NAMED:,} more")
     if wrong:
@@ -179,13 +181,6 @@ def _differences(config: Path | None, read: dict[str, Any]) -> tuple[list[str], 
         settings = read_settings(config, stack)
         run = open_known(settings, read["repository"], RunKey.parse(read["run"]))
         return issue.differences(run, seal_and_signature.unsealed(read)), run.store.root
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    # On one line each: a name with a line end must not look like an answer of this command.
-    return escape(visible(text))
 
 
 def _show(shown: Console, made: dict[str, Any]) -> None:

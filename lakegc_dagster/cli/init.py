@@ -102,8 +102,10 @@ def _asked_for_repositories(endpoint: str, logs_in_by: Path | None) -> list[str]
         names = [each.id for each in LakeFSServer(settings.server_options()).repositories()]
         click.echo(visible(f"repositories of {endpoint}: {', '.join(names) or 'none'}"))
     except LakegcError as error:
-        told = visible(error.message, lines=True)
-        click.echo(f"The server could not be asked for its repositories: {told}", err=True)
+        click.echo(
+            visible(f"The server could not be asked for its repositories: {error.message}"),
+            err=True,
+        )
     words = click.prompt(
         "Which are collected (names or patterns, with spaces; none for later)", default=""
     )
