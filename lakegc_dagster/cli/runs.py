@@ -235,6 +235,8 @@ def _to_know(run: PastRun) -> str:
         until = run.quarantine_until
         ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M}"
         said.append(f"{run.in_quarantine[0]:,} in quarantine{ends}")
+    if run.ended_by:
+        said.append(f"its sweep died, and run {run.ended_by} ended it")
     return ", ".join(said)
 
 
@@ -313,6 +315,8 @@ def _more(each: RepositoryStatus, *, are_few: bool) -> list[str]:
         said.append(f"the last good mark was a clean one: {each.last_mark_why_full}.")
     for kind in each.kinds:
         said += _of_kind(kind)
+    if each.left_by_dead:
+        said.append(f"{each.left_by_dead}.")
     if are_few and each.price is not None:
         said.append(_money(each, each.price))
     if are_few and each.in_quarantine[0]:

@@ -13,7 +13,7 @@ from spark_core.errors import TABLES_UNREADABLE, CorruptTableError, VerdictError
 from spark_core.explain.explanation import Reason, State, instant_in_words
 from spark_core.model import RunKey
 from spark_core.plain_text import counted
-from spark_core.records import tables
+from spark_core.records import journal, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
 from spark_core.records.swept import rows_about
@@ -21,6 +21,7 @@ from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
+from spark_core.sweep.dead_sweeps import left_words
 
 
 @dataclass(frozen=True)
@@ -156,15 +157,20 @@ def _second_look(run: Run) -> str:
 
 def _way_back(run: Run, address: str) -> str:
     command = f"`lakegc restore {run.repository.id} {run.key} --dry-run`"
-    if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+    end = journal.ended(run.store, run.key)
+    swept = None
+    if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+        swept = run.load(tables.DELETION_REPORT).manifest
+    elif end is None:
         return f"The sweep has not ended: {command} shows whether it can bring it back."
-    swept = run.load(tables.DELETION_REPORT).manifest
     only = "Only what the store itself keeps (versions, soft delete) can bring it back: "
-    if quarantine.ends_at(swept) is not None and not run.store.exists(
-        quarantine.key_of(run.key, address)
-    ):
+    is_aside = run.store.exists(quarantine.key_of(run.key, address))
+    if is_aside and end is not None:
+        return f"The sweep died: {left_words(end)}. {command} shows that it can bring it back."
+    if not is_aside and (swept is None or quarantine.ends_at(swept) is not None):
         return f"Nothing of it is in the run's quarantine. {only}{command} shows whether it can."
-    return undo_words(run, swept) or f"{only}{command} shows whether it can."
+    undo = "" if swept is None else undo_words(run, swept)
+    return undo or f"{only}{command} shows whether it can."
 
 
 def whether_a_sweep_takes_it(run: Run) -> list[Reason]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,9 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_core import lakegc_keys, schemas
-from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
+from spark_core.errors import (
+    ChainError,
+    CorruptTableError,
+    NotFoundError,
+    ObjectExistsError,
+    UnsafePlanError,
+)
 from spark_core.model import RunKey
-from spark_core.records.documents import Flag, OfAMark
+from spark_core.records.documents import Count, Document, Flag, Instant, OfAMark
+from spark_core.records.tables import DELETION_REPORT, manifest_key
 from spark_core.spark.exchange import Source
 from spark_core.spark.tasks import join_small
 from spark_core.storage import ObjectStore
@@ -38,6 +46,7 @@ _PART = re.compile(
     r"(?P<kind>intent|outcome)-(?P<sweep>[0-9a-f]+)(?P<batch>(?:\.\d+){4})"
     r"-(?P<rows>\d+)-(?P<sha256>[0-9a-f]{64})\.parquet"
 )
+_PLAN, _END = "_plan.json", "_ended.json"
 # A file that a local store leaves if its process is killed while it writes; never a whole part.
 _UNFINISHED = re.compile(r"\.lakegc-[0-9a-f]+\.part")
 
@@ -68,6 +77,35 @@ class JournalPlan(OfAMark):
     instance: str
     plan: str
     quarantine: Flag
+
+
+@dataclass(frozen=True)
+class JournalEnd(Document):
+    """Ends a journal whose sweep died: what it had moved to quarantine, and until when that stays.
+
+    Nobody goes on with that sweep, and the days of each object are counted.
+
+    Attributes:
+        run: Run key of the sweep that died.
+        ended_by: The run that ended its journal, under its own lease ...
+        ended_at: ... and when.
+        objects: Objects that lay in the run's quarantine then ...
+        size_bytes: ... and their bytes.
+        kept_seconds: How long each of them stays at least, from when it was moved.
+        first_until: Until when the first of them stays; None if there are none.
+        until: Until when the last of them does.
+    """
+
+    CALLED: ClassVar[str] = "the end of a journal"
+
+    run: str
+    ended_by: str
+    ended_at: Instant
+    objects: Count
+    size_bytes: Count
+    kept_seconds: Count
+    first_until: Instant | None
+    until: Instant | None
 
 
 @dataclass(frozen=True)
@@ -198,7 +236,7 @@ class Journal:
         for batch in self.store.list(self.folder):
             for key in batch.column("key").to_pylist():
                 name = key.removeprefix(self.folder)
-                if name == "_plan.json" or _UNFINISHED.fullmatch(name):
+                if name in (_PLAN, _END) or _UNFINISHED.fullmatch(name):
                     continue
                 match = _PART.fullmatch(name)
                 if match is None:
@@ -278,8 +316,50 @@ def is_begun(store: ObjectStore, run: RunKey) -> bool:
     return store.exists(_plan_key(run))
 
 
+def begun(store: ObjectStore, run: RunKey) -> Journal:
+    """Return the journal of a run's sweeps, bound to the plan that they began with.
+
+    Raises:
+        NotFoundError: If no sweep was begun.
+        LakegcError: If its plan cannot be read.
+    """
+    key = _plan_key(run)
+    return Journal(store, str(run), JournalPlan.from_json(store.read(key), name=key).plan)
+
+
+def ended(store: ObjectStore, run: RunKey) -> JournalEnd | None:
+    """Return the end of a journal whose sweep died; None if nobody has ended it; one request.
+
+    Raises:
+        CorruptTableError: If it is damaged.
+    """
+    key = end_key(run)
+    try:
+        return JournalEnd.from_json(store.read(key), name=key)
+    except NotFoundError:
+        return None
+
+
+def is_open(run: RunKey, modified: Mapping[str, datetime]) -> bool:
+    """Say whether something was journaled that no report tells, and nobody has ended the journal.
+
+    Args:
+        run: The run.
+        modified: When its files were written, by key: those of its journal and of its report.
+    """
+    where, report = folder(run), modified.get(manifest_key(DELETION_REPORT, run))
+    lots = [at for key, at in modified.items() if _PART.fullmatch(key.removeprefix(where))]
+    is_told = report is not None and max(lots, default=report) <= report
+    return bool(lots) and not is_told and end_key(run) not in modified
+
+
+def end_key(run: RunKey) -> str:
+    """Return the key of the end of a journal."""
+    return folder(run) + _END
+
+
 def _plan_key(run: RunKey | str) -> str:
-    return f"{folder(run)}_plan.json"
+    return folder(run) + _PLAN
 
 
 def _read_all(journal: Journal, parts: Sequence[JournalPart]) -> Iterator[pa.RecordBatch]:

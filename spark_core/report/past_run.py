@@ -54,6 +54,7 @@ class PastRun:
         quarantine_until: Until when the deleted objects can come out of quarantine, if they were
             moved there.
         in_quarantine: Objects and bytes of the run that lie there now.
+        ended_by: The run that ended its sweep, which had died; empty if none did.
         kind: `clean` or `optimized`; empty if its mark did not begin, or cannot be read.
         index: Run key of the run that saved the index of an optimized one; empty for a clean one.
         why_full: Why a run that might be optimized was a clean one.
@@ -82,6 +83,7 @@ class PastRun:
     restored: tuple[int, int] = (0, 0)
     quarantine_until: datetime | None = None
     in_quarantine: Amount = (0, 0)
+    ended_by: str = ""
     kind: KindName = ""
     index: str = ""
     why_full: str = ""

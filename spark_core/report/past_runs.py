@@ -21,7 +21,7 @@ from spark_core import lakegc_keys
 from spark_core.checks.confirming import refusing
 from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import journal, tables
 from spark_core.records.figures import (
     AmountFigures,
     DeletionFigures,
@@ -139,6 +139,8 @@ def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -
     manifest = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
     expired = ExpiredFigures.of(manifest)
     swept = _swept(store, key)
+    has_ended = key not in there.journals or (swept is not None and not any(left_by_sweep(swept)))
+    end = None if has_ended else journal.ended(store, key)
     open_checks = {check["name"]: check for check in refusing(store, key, verdict)}
     back = list(restored(store, key).values()) if key in there.restores else []
     readings = [each["reading_began"] for each in verdict.tables.values()]
@@ -166,10 +168,15 @@ def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -
         deleted_before=_amount(expired.deleted_before),
         outcomes={} if swept is None else outcomes_of(swept),
         restored=(len(back), sum(back)),
-        quarantine_until=None if swept is None else quarantine.ends_at(swept),
+        quarantine_until=_promised(swept) if end is None else end.until,
+        ended_by="" if end is None else end.ended_by,
         in_quarantine=_in_quarantine(store, key, swept, now) if key in there.quarantine else (0, 0),
         **kind,
     )
+
+
+def _promised(swept: Manifest | None) -> datetime | None:
+    return None if swept is None else quarantine.ends_at(swept)
 
 
 def _seconds(began: datetime, ended: datetime) -> float:
@@ -211,7 +218,7 @@ def _in_quarantine(
     As long as no purge may begin, it is what a sweep that ended moved there. After that only the
     store knows, which costs a request for each thousand objects that are left.
     """
-    until = None if swept is None else quarantine.ends_at(swept)
+    until = _promised(swept)
     if swept is not None and until is not None and now < until and not any(left_by_sweep(swept)):
         return outcomes_of(swept).get("deleted", (0, 0))
     return total(

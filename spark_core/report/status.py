@@ -72,6 +72,7 @@ class RepositoryStatus(KindStatus):
         lately_is_whole: Whether it has all of those sweeps; else some may be among older runs.
         reclaimed: The same of all sweeps. What was restored is not counted.
         in_quarantine: Objects and bytes that lie in quarantine, and take up space.
+        left_by_dead: What of it sweeps left that did not end, in a sentence; empty if nothing.
         listed: Objects and bytes that the newest mark that ended listed.
         overdue: What is late, in sentences; empty if nothing is.
         others: The runs of each other kind; empty if there are none.
@@ -91,6 +92,7 @@ class RepositoryStatus(KindStatus):
     lately_is_whole: bool = True
     reclaimed: tuple[int, int] = (0, 0)
     in_quarantine: tuple[int, int] = (0, 0)
+    left_by_dead: str = ""
     listed: tuple[int, int] = (0, 0)
     overdue: str = ""
     others: tuple[KindStatus, ...] = ()

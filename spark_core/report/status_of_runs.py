@@ -14,12 +14,14 @@ from spark_core.records.figures import Collects
 from spark_core.report.fate_counts import Amount, total
 from spark_core.report.past_run import PastRun
 from spark_core.report.status import OTHER_KINDS, KindStatus, RepositoryStatus
+from spark_core.report.values import bytes_text
 
 LATELY = timedelta(days=30)
 # The fates of what nothing reaches and a run of another kind leaves.
 _LEFT = (Fate.NOT_NAMED, Fate.LEFT_TO_OTHERS)
 # The freshness policy warns at the same share of the time between two runs.
 _LATE_AFTER = 1.5
+_NOTHING_WAITS = {"swept", "unreadable"}
 
 
 def status_of(
@@ -63,6 +65,7 @@ def status_of(
         lately_is_whole=are_all or _began_before(runs, now - LATELY - max_mark_age),
         reclaimed=_reclaimed(runs),
         in_quarantine=total(run.in_quarantine for run in runs),
+        left_by_dead=_left_by_dead(runs, may_sweep=may_sweep),
         listed=next((total(run.fates.values()) for run in runs if run.fates), (0, 0)),
         overdue=_overdue(good, runs, now, pause, are_all=are_all),
         others=tuple(
@@ -184,7 +187,7 @@ def _reclaimed(runs: Sequence[PastRun]) -> tuple[int, int]:
 
 def _waits_for(repository_id: str, run: PastRun | None, *, may_sweep: bool) -> tuple[str, str]:
     """Say what the newest mark waits for, and the command that goes on."""
-    if run is None or not run.expired_objects or run.state in {"swept", "unreadable"}:
+    if run is None or not run.expired_objects or run.ended_by or run.state in _NOTHING_WAITS:
         return "", ""
     if run.state == "restored":
         # Who brings objects back is not told to sweep the rest.
@@ -202,6 +205,18 @@ def _waits_for(repository_id: str, run: PastRun | None, *, may_sweep: bool) -> t
         return 'a sweep (mode = "mark")', f"lakegc report {named}"
     begun = "its sweep to go on" if run.state != "marked" else "a sweep"
     return begun, f"lakegc sweep {named}"
+
+
+def _left_by_dead(runs: Sequence[PastRun], *, may_sweep: bool) -> str:
+    """Say what lies in quarantine whose days nobody counts yet; empty if nothing does."""
+    dead = [run for run in runs if run.in_quarantine[0] and not (run.swept or run.ended_by)]
+    objects, size_bytes = total(run.in_quarantine for run in dead)
+    once = "" if may_sweep else ', once mode is `sweep` (mode = "mark" ends none)'
+    return bool(dead) * (
+        f"{objects:,} objects, {bytes_text(size_bytes)}, were moved to quarantine by sweeps that "
+        f"left no report (run {', '.join(run.run for run in dead)}): the next sweep or "
+        f"house-keeping after them ends these{once}, and then says until when the objects stay"
+    )
 
 
 def _began_before(runs: Sequence[PastRun], instant: datetime) -> bool:

@@ -9,6 +9,7 @@ When a process was killed, another one goes on.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from spark_core import schemas
 from spark_core.addresses.candidates import Limits
 from spark_core.checks import sweepable, verdict
-from spark_core.errors import ChainError, UnsafePlanError
+from spark_core.errors import ChainError, LakegcError, UnsafePlanError
 from spark_core.lock import lease
 from spark_core.lock.held_lease import Lease
 from spark_core.phases import Deleting, phase
@@ -29,11 +30,13 @@ from spark_core.records.writing import Draft, parts_of
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
+from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.spark.session import runs_here
 from spark_core.storage import ObjectStore
 from spark_core.storage.outcomes import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
+from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
 from spark_core.sweep.deletion_orders import Dispose, delete
 from spark_core.sweep.deletion_report import FINAL as FINAL
 from spark_core.sweep.deletion_report import OUTCOMES as OUTCOMES
@@ -68,8 +71,8 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
         returns, everything that can be deleted is deleted.
 
     Raises:
-        UnsafePlanError: If deleting is switched off for the repository, or the store cannot keep
-            collectors apart.
+        UnsafePlanError: If deleting is switched off for the repository, the store cannot keep
+            collectors apart, or the run's sweep died and somebody has ended its journal.
         VerdictError: If the stored verdict does not allow it.
         ChainError: If an earlier sweep of the run was of another mark.
         PermissionDeniedError: If the store may be listed but not deleted in.
@@ -114,6 +117,10 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
             resumed = journal.bind(run.instance, quarantine=bool(run.options.quarantine))
             if earlier is not None and not resumed:
                 raise _no_journal(run)
+            for dead in dead_sweeps(run):
+                # House-keeping tells why one could not be ended; this sweep needs none of them.
+                with suppress(LakegcError, *SPARK_FAILURES):
+                    end_journal(run, held, dead)
             plan = SweepPlan(
                 expired,
                 verdict.load_mark(run),

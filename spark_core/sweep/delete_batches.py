@@ -156,7 +156,7 @@ class _DeletionTask:
         return answers
 
     def _entries(self, known: dict[str, Answer], sizes: dict[str, int]) -> pa.RecordBatch:
-        at = self._timer.now()
+        at = self._timer.now() + self._orders.clock_ahead
         return pa.record_batch(
             [
                 pa.array(known, pa.string()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TypeAlias
 
 from spark_core.addresses.candidates import Limits
@@ -68,6 +69,8 @@ class DeletionOrders:
         clocks: The executor's clocks; None means its own.
         tasks_lock: As `Lease.tasks_lock` has it.
         is_ended: Says whether the driver wants the tasks to end; None: it never does.
+        clock_ahead: How far the run's clock, which dates what is journaled, is ahead of the
+            driver's, which keeps the deadline.
     """
 
     journal: Journal
@@ -85,6 +88,7 @@ class DeletionOrders:
     clocks: Clocks | None = None
     tasks_lock: str | None = None
     is_ended: StopSign | None = None
+    clock_ahead: timedelta = timedelta()
 
 
 @dataclass

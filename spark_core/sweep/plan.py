@@ -33,6 +33,7 @@ from spark_core.records.reading import StoredTable, load_table
 from spark_core.run import Run, require_alone
 from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
+from spark_core.sweep.dead_sweeps import require_not_ended
 
 
 def left_by_sweep(manifest: Manifest) -> tuple[int, int]:
@@ -46,21 +47,24 @@ def require_unfinished(run: Run) -> StoredTable | None:
 
     Raises:
         ClosedPartitionError: If an earlier sweep left none.
+        UnsafePlanError: If an earlier sweep died, and somebody has ended its journal. Under the
+            lease nobody does that any more.
     """
-    if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
-        return None
-    earlier = run.load(tables.DELETION_REPORT, anew=True)
-    if not any(left_by_sweep(earlier.manifest)):
-        raise ClosedPartitionError(
-            f"run {run.key} of {run.repository.id} was swept at "
-            f"{earlier.manifest.reading_ended.isoformat()}",
-            "Its report stands; use a new run key.",
-        )
+    earlier = None
+    if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+        earlier = run.load(tables.DELETION_REPORT, anew=True)
+        if not any(left_by_sweep(earlier.manifest)):
+            raise ClosedPartitionError(
+                f"run {run.key} of {run.repository.id} was swept at "
+                f"{earlier.manifest.reading_ended.isoformat()}",
+                "Its report stands; use a new run key.",
+            )
+    require_not_ended(run)
     return earlier
 
 
 def left_open(store: ObjectStore, keys: Iterable[RunKey]) -> set[RunKey]:
-    """Return those of some runs whose sweep was begun and has no report that it ended.
+    """Return those of some runs whose sweep was begun and has not ended, as far as is known.
 
     A report that cannot be read does not say that it ended.
 
@@ -73,6 +77,8 @@ def left_open(store: ObjectStore, keys: Iterable[RunKey]) -> set[RunKey]:
 
 def _has_ended(store: ObjectStore, key: RunKey) -> bool:
     try:
+        if journal.ended(store, key) is not None:
+            return True
         return not any(left_by_sweep(load_table(store, tables.DELETION_REPORT, key).manifest))
     except (ChainError, CorruptTableError):
         return False

@@ -217,13 +217,14 @@ class _Rounds:
     ) -> Tally:
         """Let tasks delete until the time is over; count what they did."""
         run, lease, spread = self._run, self._lease, self._spread
-        until, lost_until = run.now() + time_left, lease.sent_until
+        now, lost_until = run.now(), lease.sent_until
+        until, deadline = now + time_left, Deadline.after(time_left, run.store)
         key = f"{lakegc_keys.PROBE}stop-{self._sweep}-{self.number}"
         sign = StopSign(key, None if self._is_here else run.store)
         orders = DeletionOrders(
             journal=self._journal,
             limits=self._plan.limits,
-            deadline=Deadline.after(time_left, run.store),
+            deadline=deadline,
             sweep=self._sweep,
             round=self.number,
             deletes_per_second=spread.deletes_per_second,
@@ -234,6 +235,7 @@ class _Rounds:
             requests_at_once=spread.requests_at_once,
             tasks_lock=lease.tasks_lock,
             is_ended=sign,
+            clock_ahead=now - deadline.given_at,
         )
         if time_left > timedelta():
             self._sent.round_begins(until)

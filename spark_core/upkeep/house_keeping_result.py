@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spark_core.model import RunKey
+from spark_core.records.journal import JournalEnd
 from spark_core.report.values import bytes_text
+from spark_core.sweep.dead_sweeps import left_words
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.server_files import Left
 
@@ -34,6 +36,7 @@ class Pruned:
         purged: What the end of quarantine deleted; None if nothing was due, or it was not begun.
         not_purged: Why nothing in quarantine was deleted although it was due; None if it was, or
             nothing was due.
+        ended: The ends of journals whose sweeps had died.
     """
 
     runs: list[RunKey] = field(default_factory=list)
@@ -51,6 +54,7 @@ class Pruned:
     not_now: str | None = None
     purged: Purged | None = None
     not_purged: str | None = None
+    ended: list[JournalEnd] = field(default_factory=list)
 
     @property
     def gone(self) -> int | None:
@@ -103,6 +107,7 @@ class House:
             "not_now": pruned.not_now,
             "purged": None if pruned.purged is None else asdict(pruned.purged),
             "not_purged": pruned.not_purged,
+            "ended_sweeps": {end.run: left_words(end) for end in pruned.ended},
             "problem": self.problem,
             **counted,
         }
@@ -149,6 +154,8 @@ class House:
         return "; ".join(clauses)
 
     def _quarantine_words(self) -> Iterator[str]:
+        for end in self.pruned.ended:
+            yield f"the sweep of run {end.run} had died and is ended: {left_words(end)}"
         purged = self.pruned.purged
         if purged is not None and purged.objects:
             where = (

@@ -56,13 +56,6 @@ class Files:
         written = (at for key, at in self.modified.items() if not _FOR_READERS.search(key))
         return max(written, default=None)
 
-    def ended(self, report: str) -> bool:
-        """Say whether the last sweep ended: nothing was journaled after the report was stored."""
-        journaled = [self.modified[key] for key in self.parts if f"/{lakegc_keys.JOURNAL}/" in key]
-        return not journaled or (
-            report in self.modified and max(journaled) <= self.modified[report]
-        )
-
     @property
     def parts(self) -> list[str]:
         """What may be pruned."""

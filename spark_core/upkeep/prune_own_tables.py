@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from spark_core import lakegc_keys, report
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError
 from spark_core.lock import lease
 from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import journal, tables
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES
 from spark_core.run import Run
 from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.storage import ObjectStore
+from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
 from spark_core.upkeep import (
     index_files,
     own_files,
@@ -36,6 +38,7 @@ class _Going:
         index: Files of the index.
         sizes: Bytes of files of the index, by key.
         is_over: Whether the days of something in quarantine are over.
+        is_dead: Whether a sweep may have died, whose journal nobody has ended.
     """
 
     runs: Mapping[RunKey, Files]
@@ -43,13 +46,13 @@ class _Going:
     index: Sequence[str]
     sizes: Mapping[str, int]
     is_over: bool
+    is_dead: bool
 
     @property
     def is_anything(self) -> bool:
-        """Whether there is anything to delete."""
-        return bool(
-            self.runs or self.index or self.is_over or any(one.files for one in self.server)
-        )
+        """Whether there is anything to do."""
+        is_over = self.is_over or self.is_dead
+        return bool(self.runs or self.index or is_over or any(one.files for one in self.server))
 
 
 def prune(run: Run, done: Pruned) -> None:
@@ -60,7 +63,7 @@ def prune(run: Run, done: Pruned) -> None:
 
     - that has a file written within `max_mark_age`, because it may still be at work or be swept;
       reports and answers of `what-if`, which are made anew for readers, do not count;
-    - whose sweep did not end;
+    - whose sweep died, until its journal is ended, which happens here first;
     - that has objects in quarantine;
     - whose report cannot be made before its tables go.
 
@@ -118,11 +121,19 @@ def _choose(
     unneeded = index_files.unneeded(run, index, files, staying, done)
     of_server = _of_server(run.store, files, [key for key in old if key not in kept], server, done)
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
-    return _Going({key: files[key] for key in chosen}, of_server, unneeded, index.sizes, is_over)
+    is_dead = run.options.may_sweep and any(
+        journal.is_open(key, files[key].modified) for key in files if key != run.key
+    )
+    return _Going(
+        {key: files[key] for key in chosen}, of_server, unneeded, index.sizes, is_over, is_dead
+    )
 
 
 def _delete(run: Run, going: _Going, held: Lease, done: Pruned) -> None:
     """Delete what was chosen, under the lease; count what is gone."""
+    for dead in dead_sweeps(run) if going.is_dead else ():
+        problem = _problem_of(partial(_end, run, held, dead, done))
+        done.not_purged = problem or done.not_purged
     for key, files in going.runs.items():
         for size in _remove(run.store, files.sizes, files.parts, held, done):
             done.objects, done.size_bytes = done.objects + 1, done.size_bytes + size
@@ -135,9 +146,10 @@ def _delete(run: Run, going: _Going, held: Lease, done: Pruned) -> None:
     for size in _remove(run.store, going.sizes, going.index, held, done):
         done.index_objects += 1
         done.index_bytes += size
-    if going.is_over:
+    if going.is_over or done.ended:
         done.purged = purge_quarantine.Purged()
-        done.not_purged = _purge(run, held, done.purged)
+        problem = _problem_of(partial(purge_quarantine.purge, run, held, done.purged))
+        done.not_purged = problem or done.not_purged
 
 
 def _why_kept(run: Run, key: RunKey, files: Files, quarantined: set[RunKey]) -> str | None:
@@ -146,7 +158,7 @@ def _why_kept(run: Run, key: RunKey, files: Files, quarantined: set[RunKey]) -> 
         return "it is this run"
     if files.newest is None or run.now() - files.newest < run.options.max_mark_age:
         return f"something of it was written less than {run.options.max_mark_age} ago"
-    if not files.ended(tables.manifest_key(DELETION_REPORT, key)):
+    if journal.is_open(key, files.modified):
         return "its sweep did not end"
     if key in quarantined:
         return "objects of it are in quarantine"
@@ -202,13 +214,17 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
     return bool(over), None
 
 
-def _purge(run: Run, held: Lease, done: purge_quarantine.Purged) -> str | None:
-    """Purge; return why it ended early.
+def _end(run: Run, held: Lease, dead: RunKey, done: Pruned) -> None:
+    done.ended.append(end_journal(run, held, dead))
+
+
+def _problem_of(work: Callable[[], None]) -> str | None:
+    """Do some work on what is in quarantine; return why it ended early.
 
     The run has done its work, so only a lost lease ends house-keeping.
     """
     try:
-        purge_quarantine.purge(run, held, done)
+        work()
     except LeaseLostError:
         raise
     except LakegcError as unknown:

@@ -73,8 +73,8 @@ class Purged:
 def purge(run: Run, held: Lease, done: Purged) -> None:
     """Delete for good what is in quarantine longer than its days; call it under the lease.
 
-    An object stays if a hold keeps it, by its key or by its old address. It stays if a later sweep
-    of its run moved it and left no report. An object that something refers to also stays, unless it
+    An object stays if a hold keeps it, by its key or by its old address. It stays if the journal of
+    its run does not name it. An object that something refers to also stays, unless it
     is back in its place and nothing refers to the copy. A look is good for as long as before a
     deletion by a sweep (`GOOD_FOR`). Another look follows if objects are left when it is over.
 
@@ -87,19 +87,20 @@ def purge(run: Run, held: Lease, done: Purged) -> None:
             counted in `left`, not raised: the objects are as dead the next time.
 
     Raises:
-        LakegcError: If the folder cannot be listed, a report cannot be read, or nobody can tell
-            what is needed.
+        LakegcError: If the folder cannot be listed, a report or a journal cannot be read, or nobody
+            can tell what is needed; what another run moved was purged.
     """
     where = lakegc_keys.record(lakegc_keys.PURGES, run.key, run.now())
-    planned, strangers = list_due(run, f"{where}planned/")
+    planned, strangers, problem = list_due(run, f"{where}planned/")
     done.strangers += strangers
-    if not planned:
-        return
-    work = _Purge(run, held, where, reading.source_of_parts(run.store, OVER, planned), done)
-    try:
-        work.go()
-    finally:
-        work.note_left()
+    if planned:
+        work = _Purge(run, held, where, reading.source_of_parts(run.store, OVER, planned), done)
+        try:
+            work.go()
+        finally:
+            work.note_left()
+    if problem is not None:
+        raise problem
 
 
 @dataclass

@@ -15,7 +15,9 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox
 from spark_core import lakegc_keys
+from spark_core.errors import UnsafePlanError
 from spark_core.model import RunKey
+from spark_core.records import journal
 from spark_core.undo.restore import restore
 from spark_core.upkeep import house_keeping
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -27,7 +29,8 @@ pytestmark = pytest.mark.spark
 DATA = Path(__file__).parents[1] / "data/lakegc-0.1.0"
 EXPECTED = json.loads((DATA / "expected.json").read_bytes())
 NOW = datetime.fromisoformat(EXPECTED["now"])
-# Stores date files, and sweeps their outcomes, by the clock of the machine that made the homes.
+# 0.1.0 dated the outcomes of a sweep by the clock of the machine that made the homes, not by the
+# run's: their days in quarantine begin then.
 MADE = datetime(2026, 11, 29, 8, tzinfo=UTC)
 DAY = timedelta(days=1)
 
@@ -130,12 +133,15 @@ def test_the_next_days_run_takes_over(home):
 
 
 @dead
-@pytest.mark.xfail(strict=True, reason="nothing ends the quarantine of a sweep that died")
 def test_what_a_dead_sweep_moved_goes_after_its_days(home):
     """The one wanted difference: 0.1.0 left these copies where they are for ever."""
     run = home.expected["run"]["run"]
     mark_and_conclude(later := replace(home.run(NOW + DAY), take_over=run))
     sweep_only(later)
+    ended = journal.ended(later.store, RunKey.parse(run))
+    assert (ended.objects, ended.ended_by) == (110, str(later.key))
+    with pytest.raises(UnsafePlanError, match=f"run {later.key} ended it"):
+        sweep_only(home.run(run, at=NOW + DAY))
     for day, left in ((29, 110), (31, 0)):
         mark_and_conclude(later := home.run(MADE + day * DAY))
         house = house_keeping.keep_house(later)

@@ -26,17 +26,19 @@ def at_day(run, day):
     return run.at(key_of_day(day))
 
 
-def mark(run, day, *, concluded=True, reported=True, swept=False):
-    """Store an earlier run, with its verdict, its report and its deletion report or without."""
+def mark(run, day, *, concluded=True, reported=True, swept=False, moved=("data/s/x",)):
+    """Store an earlier run, with its verdict, its report and its deletion report or without.
+
+    The report tells of what it moved.
+    """
     then = at_day(run, day)
     passing_mark(then)
     written = Written(then)
     if concluded:
         written.conclude()
     if swept:
-        then.store.put(f"{lakegc_keys.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
-        then.store.put(f"{lakegc_keys.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
-        written.sweep({"data/s/x": (4, "deleted", None)})
+        written.journal(dict.fromkeys(moved, 4), at=then.key.instant)
+        written.sweep(dict.fromkeys(moved, (4, "deleted", None)))
     if reported:
         then.store.put(lakegc_keys.report_keys(then.key, swept=swept)["json"], b"{}")
     return then

@@ -80,6 +80,16 @@ BRANCH_MARK = marked.BranchMark(str(RUN), INSTANCE, 1, POLICY.digest, "ann@host"
 BRANCH_CONFIRMATION = marked.BranchConfirmation(
     str(RUN), BRANCH_MARK.digest, ("dev",), "ann@host", AT
 )
+JOURNAL_END = journal.JournalEnd(
+    run=str(RUN),
+    ended_by="2026-11-21T02-00-00Z",
+    ended_at=AT + timedelta(days=1),
+    objects=2,
+    size_bytes=200,
+    kept_seconds=30 * 86_400,
+    first_until=AT + timedelta(days=30),
+    until=AT + timedelta(days=31),
+)
 BRANCH_STEP = deletion_steps.new_step(BRANCH_MARK, 1, "going", days=30, who="ann@host", now=AT)
 MANIFEST = Manifest(
     table="expired_addresses",
@@ -297,6 +307,12 @@ KINDS = {
         MANIFEST,
     ),
     "journal": Kind(journal.JournalPlan, _journal, _bound, True),
+    "journal-end": Kind(
+        journal.JournalEnd,
+        JOURNAL_END.to_json,
+        lambda data: journal.JournalEnd.from_json(data, name="_ended.json"),
+        JOURNAL_END,
+    ),
     "saved": Kind(
         saved.Saved,
         SAVED.to_json,

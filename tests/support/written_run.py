@@ -1,6 +1,7 @@
 """A run whose stored tables a test writes row by row."""
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -10,12 +11,14 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed, sorted_once
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.namespace import Namespace, slice_of
+from spark_core.errors import ChainError
 from spark_core.fates import Fate
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.model import Repository, RunKey
 from spark_core.records import tables
 from spark_core.records.figures import IndexFigures, TakenFigures
+from spark_core.records.journal import Journal
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
@@ -206,6 +209,21 @@ class Written:
         )
         run.store.put(lakegc_keys.verdict_key(run.key), found.to_json())
 
+    def journal(self, sizes, outcome="deleted", *, at=None):
+        """Store a lot of a sweep with quarantine; address -> size. Without an outcome it died."""
+        plan = "0" * 64
+        with suppress(ChainError):
+            plan = self.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
+        book = Journal(self.run.store, str(self.run.key), plan)
+        book.bind(self.run.instance, quarantine=True)
+        told = {"size_bytes": pa.array(sizes.values(), pa.int64())}
+        rows = journal_entries("intended", sizes, at=at or self.run.now(), **told)
+        lot = f"ab12.0.0.0.{sum(part.kind == 'intent' for part in book.parts())}"
+        book.intend(lot, rows)
+        if outcome:
+            book.conclude(lot, journal_entries(outcome, sizes, at=at or self.run.now(), **told))
+        return book
+
     def sweep(self, outcomes, **figures):
         """Store a deletion report; address -> (size, outcome, error)."""
         return self._keep(
@@ -304,10 +322,13 @@ def written_run(folder, spark):
     )
 
 
-def journal_entries(outcome, addresses, *, at=NOW):
-    """Return rows of a journal: objects of 4 bytes with one outcome."""
+def journal_entries(outcome, addresses, *, at=NOW, size_bytes=None):
+    """Return rows of a journal: objects of 4 bytes, or of other sizes, with one outcome."""
     rows = [
         {"address": address, "size_bytes": 4, "outcome": outcome, "error": None, "at": at}
         for address in addresses
     ]
-    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
+    table = pa.Table.from_pylist(rows, schema=schemas.JOURNAL)
+    if size_bytes is not None:
+        table = table.set_column(1, schemas.JOURNAL.field("size_bytes"), size_bytes)
+    return table.combine_chunks().to_batches()[0]

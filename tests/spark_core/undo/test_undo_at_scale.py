@@ -5,12 +5,9 @@ Tasks of Spark do the work.
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from unittest import mock
 
 import pyarrow as pa
@@ -99,6 +96,7 @@ def swept(written, count, *, slices=3):
     written.mark(listed, expired=dict.fromkeys(content, "in no commit"))
     moved = quarantine.move(written.run.store, written.run.key, list(content))
     assert {told.outcome for told in moved} == {"deleted"}
+    written.journal(dict.fromkeys(content, 6))
     written.sweep(dict.fromkeys(content, (6, "deleted", None)))
     return content
 
@@ -317,6 +315,7 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
         store.put(key, b"x")
     for address in (flat, "data/direct"):
         store.put(quarantine.key_of(run.key, address), b"123456")
+        written.journal({address: 6}, at=NOW)
     store.put(
         lakegc_keys.hold_key("audit"),
         Hold("audit", "address", "data/s1/0001", None, "ann", NOW, "a test").to_json(),
@@ -327,10 +326,8 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
         Hold("copy", "address", hold_of_copy, None, "ann", NOW, "a test").to_json(),
     )
     # Moved after the report, by a sweep that left none.
-    earlier = time.time() - 60
-    for key in keys(store, lakegc_keys.ROOT):
-        os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
     store.put(later, b"later")
+    written.journal({"data/s0/later": 5}, at=NOW + timedelta(days=2))
     store.put("data/s0/0002", content["data/s0/0002"])
     store.put("data/s0/0004", b"others")
     store.put("data/s0/0006", b"longer than it was")

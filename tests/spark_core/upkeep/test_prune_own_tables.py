@@ -23,7 +23,7 @@ from spark_core.upkeep import (
 )
 from tests.support.old_runs import INDEX_FILES, INTENT, at_day, key_of_day, keys_of_day, mark, prune
 from tests.support.paged_store import PagedStore
-from tests.support.written_run import written_run
+from tests.support.written_run import Written, written_run
 
 
 def _touch(folder, key, *, seconds):
@@ -63,7 +63,7 @@ def test_verdicts_manifests_and_reports_stay(run):
         lakegc_keys.report_keys(old.key, swept=True)["json"],
     } <= left
     assert f"{lakegc_keys.ROOT}journal/run_id={old.key}/_plan.json" in left
-    assert not any(INTENT in key for key in left)
+    assert not any("/intent-" in key or "/outcome-" in key for key in left)
     assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, (
         "the record of what is gone"
     )
@@ -124,6 +124,7 @@ def test_a_run_whose_sweep_did_not_end_stays(run):
     run.store.put(f"{lakegc_keys.ROOT}journal/run_id={key_of_day(2)}/{INTENT}", b"1")
     done = prune(run)
     assert done.kept == {str(key_of_day(2)): "its sweep did not end"}
+    assert "_plan.json" in done.not_purged, "nobody knows what it moved"
     assert len(_parts(run, 2)) == 3
 
 
@@ -132,10 +133,13 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
         mark(run, day)
     then = mark(run, 2, swept=True)
     # The report named failures; another sweep took them up, and was killed before its report.
-    _touch(tmp_path, f"{lakegc_keys.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
-    assert prune(run).kept == {str(key_of_day(2)): "its sweep did not end"}
-    _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
-    assert prune(run).runs == [key_of_day(2)]
+    Written(then).journal({"data/s/y": 4}, outcome=None)
+    (later,) = (key for key in keys_of_day(run, 2) if "/intent-ab12.0.0.0.1-" in key)
+    _touch(tmp_path, later, seconds=+10)
+    done = prune(run)
+    assert done.kept == {str(key_of_day(2)): "its sweep did not end"}
+    assert [end.run for end in done.ended] == [str(key_of_day(2))]
+    assert prune(run).runs == [key_of_day(2)], "its journal is ended"
 
 
 def _file(run, day, kind, name):

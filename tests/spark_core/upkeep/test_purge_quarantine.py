@@ -39,14 +39,14 @@ def looked(monkeypatch):
     return asked
 
 
-def _in_quarantine(run):
+def _in_quarantine(run, *beside):
     """Let an object of the run of the day before yesterday be in quarantine, and its days be over.
 
     Return its key.
     """
     key = quarantine.key_of(key_of_day(2), "data/s/x")
     run.store.put(key, b"1234")
-    mark(run, 2, swept=True)
+    mark(run, 2, swept=True, moved=("data/s/x", *beside))
     run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
     mark(run, 0)
     return key
@@ -259,9 +259,10 @@ def _purge_by_twos(run, monkeypatch, ended, third):
 
     Return what was done, and the outcomes in the record, none of which is false.
     """
-    for name in "abcdefg":
-        run.store.put(quarantine.key_of(key_of_day(2), f"data/s/{name}"), b"1234")
-    _in_quarantine(run)
+    beside = [f"data/s/{name}" for name in "abcdefg"]
+    for address in beside:
+        run.store.put(quarantine.key_of(key_of_day(2), address), b"1234")
+    _in_quarantine(run, *beside)
     requests, delete = [], run.store.delete
 
     def ending(keys, **options):

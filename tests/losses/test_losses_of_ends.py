@@ -1,0 +1,114 @@
+"""Losses by an end that hung on a document that only a success writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import Sandbox, history
+from spark_core import lakegc_keys
+from spark_core.certificate.issue import certificate
+from spark_core.errors import UnsafePlanError
+from spark_core.explain.outcomes import outcomes_of
+from spark_core.records import journal
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.sweep import quarantine
+from spark_core.undo.restore import restore
+from spark_core.upkeep import house_keeping
+from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+DAY = timedelta(days=1)
+MOVED = 110
+
+
+def run_at(sandbox: Sandbox, spark: Any, instant: datetime, **options: Any) -> Run:
+    sandbox.clock.set(instant)
+    return open_sandbox_run(sandbox, "repo", spark, instant, quarantine=True, **options)
+
+
+@pytest.fixture
+def dead(sandbox: Sandbox, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose sweep died after some of its moves, before it wrote down an outcome."""
+    history.documents_history(sandbox, "repo", now=NOW)
+    run = run_at(sandbox, spark, NOW)
+    mark_and_conclude(run)
+    move = quarantine.move
+
+    def die(store: ObjectStore, key: str, addresses: list[str], **more: Any) -> None:
+        move(store, key, addresses[:MOVED], **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(quarantine, "move", die)
+        with pytest.raises(KeyboardInterrupt):
+            sweep_only(run)
+    assert len(aside(run)) == MOVED
+    return run
+
+
+def aside(run: Run) -> set[str]:
+    where = lakegc_keys.in_quarantine(run.key)
+    keys = (key for batch in run.store.list(where) for key in batch.column("key").to_pylist())
+    return {key.removeprefix(where) for key in keys}
+
+
+def test_66_what_a_dead_sweep_had_moved_stayed_for_ever_and_no_path_was_ever_gone(
+    sandbox: Sandbox, spark: Any, dead: Run
+) -> None:
+    moved = aside(dead)
+    tonight = run_at(sandbox, spark, NOW + DAY)
+    mark_and_conclude(tonight)
+    assert not moved & sweep_only(tonight).keys(), "the sweep that died took them"
+    end = journal.ended(dead.store, dead.key)
+    assert end is not None
+    assert (end.objects, end.ended_by) == (MOVED, str(tonight.key))
+    assert end.until is not None
+    assert end.until - datetime.now(UTC) > 29 * DAY, "its copies were made a moment ago"
+    # Before its days are over, and after.
+    for instant, left in ((end.until - timedelta(hours=1), moved), (end.until, set[str]())):
+        later = run_at(sandbox, spark, instant)
+        mark_and_conclude(later)
+        assert house_keeping.keep_house(later).problem is None
+        assert aside(dead) == left
+        named = certificate(tonight, prefix="trials/")["path"]["objects"]
+        held_by = {one["address"]: one["held_by"] for one in named if one["address"] in moved}
+        assert held_by, "commits had some of them under a path"
+        held = [f"the quarantine of run {dead.key}"] if left else []
+        assert all(each == held for each in held_by.values())
+        told = outcomes_of(later.at(dead.key), sorted(moved))
+        assert {one.state for one in told.values()} == {"gone"}
+        words = {one.reasons[-1].text for one in told.values()}
+        assert all(("lay in quarantine, until" in each) == bool(left) for each in words), words
+
+
+def test_66_nobody_goes_on_with_a_sweep_that_the_next_one_ended(
+    sandbox: Sandbox, spark: Any, dead: Run
+) -> None:
+    moved = aside(dead)
+    tonight = run_at(sandbox, spark, NOW + DAY)
+    mark_and_conclude(tonight)
+    sweep_only(tonight)
+    left = {key for batch in dead.store.list("data/") for key in batch.column("key").to_pylist()}
+    again = open_sandbox_run(sandbox, "repo", spark, NOW, opened=NOW + DAY, quarantine=True)
+    with pytest.raises(UnsafePlanError, match=f"run {tonight.key} ended it"):
+        sweep_only(again)
+    keys = {key for batch in dead.store.list("data/") for key in batch.column("key").to_pylist()}
+    assert keys == left
+    assert restore(again).objects["restored"] == len(moved), "an undo still can"
+
+
+def test_66_a_sweep_that_died_goes_on_as_long_as_no_other_came(
+    sandbox: Sandbox, spark: Any, dead: Run
+) -> None:
+    again = open_sandbox_run(sandbox, "repo", spark, NOW, opened=NOW + DAY, quarantine=True)
+    told = sweep_only(again)
+    assert set(told.values()) == {"deleted"}
+    assert aside(dead) == told.keys()
+    assert journal.ended(dead.store, dead.key) is None
