@@ -236,7 +236,7 @@ def _to_know(run: PastRun) -> str:
         ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M}"
         said.append(f"{run.in_quarantine[0]:,} in quarantine{ends}")
     if run.ended_by:
-        said.append(f"its sweep died, and run {run.ended_by} ended it")
+        said.append(f"run {run.ended_by} ended its sweep")
     return ", ".join(said)
 
 

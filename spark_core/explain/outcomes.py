@@ -166,7 +166,7 @@ def _way_back(run: Run, address: str) -> str:
     only = "Only what the store itself keeps (versions, soft delete) can bring it back: "
     is_aside = run.store.exists(quarantine.key_of(run.key, address))
     if is_aside and end is not None:
-        return f"The sweep died: {left_words(end)}. {command} shows that it can bring it back."
+        return f"The sweep left no report: {left_words(end)}. {command} shows whether it can."
     if not is_aside and (swept is None or quarantine.ends_at(swept) is not None):
         return f"Nothing of it is in the run's quarantine. {only}{command} shows whether it can."
     undo = "" if swept is None else undo_words(run, swept)

@@ -80,8 +80,9 @@ def require_not_ended(run: Run) -> None:
     end = journal.ended(run.store, run.key)
     if end is not None:
         raise UnsafePlanError(
-            f"the sweep of run {run.key} of {run.repository.id} died, and run {end.ended_by} ended "
-            f"it at {end.ended_at.isoformat()}: {left_words(end)}; nobody goes on with it",
+            f"the sweep of run {run.key} of {run.repository.id} left no report, and run "
+            f"{end.ended_by} ended it at {end.ended_at.isoformat()}: {left_words(end)}; nobody "
+            "goes on with it",
             f"A newer run takes what it left. `lakegc restore {run.repository.id} {run.key}` "
             "brings back what lies in quarantine.",
         )

@@ -155,7 +155,7 @@ class House:
 
     def _quarantine_words(self) -> Iterator[str]:
         for end in self.pruned.ended:
-            yield f"the sweep of run {end.run} had died and is ended: {left_words(end)}"
+            yield f"the sweep of run {end.run} left no report and is ended: {left_words(end)}"
         purged = self.pruned.purged
         if purged is not None and purged.objects:
             where = (

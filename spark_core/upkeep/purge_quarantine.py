@@ -45,7 +45,7 @@ class Purged:
             takes them again.
         unknown: Objects that may be gone: they were sent, or given to Spark or to work that was
             interrupted or could not write down what it did, and their outcome is not known.
-        strangers: Keys in a run's folder that are no address of an object. No sweep put them there,
+        strangers: Keys in a run's folder that its journal does not name. No sweep put them there,
             and they stay.
         in_use: Objects that stay because a hold keeps them, or because something refers or may
             refer to them and they are not shown to be back in their place.

@@ -288,3 +288,8 @@ def test_what_is_true_of_many_repositories_is_said_once(count, named):
     said = stream.getvalue()
     assert said.count(f"the last good mark was a clean one: {why}.") == 1
     assert named in said
+
+
+def test_status_says_what_sweeps_left_in_quarantine_that_did_not_end():
+    status = RepositoryStatus("repo", left_by_dead="2 objects were moved by sweeps that died")
+    assert "2 objects were moved by sweeps that died." in runs._more(status, are_few=False)

@@ -11,7 +11,7 @@ from spark_core.explain import explain
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import SecondLookFigures
-from spark_core.records.journal import Journal
+from spark_core.records.journal import Journal, JournalEnd, end_key
 from spark_core.sweep.quarantine import key_of
 from tests.support.written_run import NOW, OLD, Written, journal_entries, written_run
 
@@ -198,3 +198,23 @@ def test_a_copy_in_quarantine_is_told_as_long_as_it_is_there(written):
         f"soft delete) can bring it back: `lakegc restore repo {written.run.key} --dry-run` shows "
         "whether it can."
     )
+
+
+def test_of_a_sweep_that_died_it_is_told_what_its_end_says_and_when_the_copy_is_gone(written):
+    store, copy = written.run.store, key_of(written.run.key, A)
+    store.put(copy, b"1234")
+    written.journal({A: 4}, outcome=None)
+
+    def way_back():
+        found = explain(written.run, A)
+        assert found.state == "gone"
+        return found.reasons[-1].text
+
+    assert way_back().startswith("The sweep has not ended: `lakegc restore repo")
+    end = JournalEnd(str(written.run.key), "2026-11-21T02-00-00Z", NOW, 1, 4, 30, NOW, NOW)
+    store.put(end_key(written.run.key), end.to_json())
+    assert way_back().startswith(
+        "The sweep left no report: 1 objects lay in quarantine, until 2026-11-20 02:00 UTC. "
+    )
+    store.delete([copy])  # the purge
+    assert way_back().startswith("Nothing of it is in the run's quarantine. Only what the store")

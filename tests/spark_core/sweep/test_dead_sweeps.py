@@ -175,7 +175,7 @@ def test_nobody_goes_on_with_what_was_ended(tonight, dead):
     with pytest.raises(UnsafePlanError) as refused:
         require_unfinished(dead.run)
     said = str(refused.value)
-    assert f"the sweep of run {dead.run.key} of repo died, and run {tonight.key} ended it" in said
+    assert f"the sweep of run {dead.run.key} of repo left no report, and run {tonight.key}" in said
     assert "1 objects lay in quarantine, until 2026-12-20 02:00 UTC" in said
     assert f"`lakegc restore repo {dead.run.key}`" in said
     assert left_open(tonight.store, [dead.run.key]) == set()
@@ -225,7 +225,9 @@ def marked(tonight, dead):
 
 def test_house_keeping_ends_a_dead_sweep_and_names_it(marked, dead):
     house = house_keeping.keep_house(marked)
-    words = f"the sweep of run {dead.run.key} had died and is ended: 1 objects lay in quarantine"
+    words = (
+        f"the sweep of run {dead.run.key} left no report and is ended: 1 objects lay in quarantine"
+    )
     assert f"{words}, until 2026-12-20 02:00 UTC" in house.words
     assert house.facts["ended_sweeps"] == {
         str(dead.run.key): "1 objects lay in quarantine, until 2026-12-20 02:00 UTC"
