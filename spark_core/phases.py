@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.foreign_errors import in_a_sentence
 
 NOTHING_STARTED = "Nothing was started."
 NOTHING_DELETED = "Nothing was deleted."
@@ -43,7 +44,8 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
 
     Raises:
         BaseException: The error of the block. An error of lakegc carries the sentence as its
-            `state`, any other (Spark's, for example) as a note.
+            `state`; one of the system or of Spark becomes such an error
+            (`spark_core.foreign_errors`); any other, which is a mistake, has it as a note.
     """
     try:
         yield
@@ -51,6 +53,9 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
         add_state(error, state)
         raise
     except BaseException as error:
+        made = in_a_sentence(error)
+        if made is not None:
+            raise add_state(made, state) from error
         # What a signal ends may have been at its end; only who counts knows what was done by then.
         if state_of(error) is None and (isinstance(error, Exception) or callable(state)):
             vars(error)[_NOTED] = _sentence(state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -13,17 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from lakegc_dagster.terminal.foreign_errors import in_a_sentence
 from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import (
     INTERRUPTED,
     LakegcError,
-    RefusedError,
     SettingsError,
     exit_code,
 )
+from spark_core.foreign_errors import in_a_sentence
 from spark_core.output import lost
-from spark_core.phases import add_state, ended_a_command, state_of
+from spark_core.phases import ended_a_command, state_of
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -61,9 +59,6 @@ INTERRUPTED_WORDS = {
 }
 
 _SPARKS_LINES = "Show Spark's own lines, which otherwise only go to a file."
-
-# The start of a Java stack trace.
-_STACK = re.compile(r"\s+at \S+\(")
 
 Body = TypeVar("Body", bound=Callable[..., int])
 
@@ -203,29 +198,13 @@ def _show_failure(error: LakegcError, *, debug: bool) -> int:
     if debug:
         # Control characters in text that an error quotes must not reach the terminal.
         sys.stderr.write(visible(traceback.format_exc(), lines=True))
-    shown = console.console(sys.stderr)
-    console.show_error(shown, ended_a_command(error))
-    log, is_of_spark = OUTPUT.log, not isinstance(error, RefusedError | SettingsError)
-    if log is not None and log.is_file() and is_of_spark:
-        shown.print(f"Spark's own lines are in {log}.", markup=False, soft_wrap=True)
+    console.show_error(console.console(sys.stderr), ended_a_command(error))
     return exit_code(error)
 
 
 def _path() -> str:
     context = click.get_current_context(silent=True)
     return "" if context is None else context.command_path.partition(" ")[2]
-
-
-def unforeseen(message: str | None, log: Path, state: str | None = None) -> LakegcError:
-    """Make a LakegcError for a failure of another kind.
-
-    It gives the first words of the message, where the rest is, and the state of the repository.
-    """
-    first = _STACK.split((message or "the run failed").strip(), maxsplit=1)[0].strip()
-    failure = LakegcError(
-        f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`)."
-    )
-    return failure if state is None else add_state(failure, state)
 
 
 def can_ask() -> bool:

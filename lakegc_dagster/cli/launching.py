@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakegc_dagster.cli.common import agreed, can_ask, read_settings, unforeseen
+from lakegc_dagster.cli.common import agreed, can_ask, read_settings
 from lakegc_dagster.cli.ended import Ended, closing_table
 from lakegc_dagster.cli.metrics import publish_metrics
 from lakegc_dagster.cli.night_document import show_document
 from lakegc_dagster.cli.notify import tell_of_failure, tell_of_night
 from lakegc_dagster.cli.shown_report import show_refused, show_report
-from lakegc_dagster.terminal.foreign_errors import in_a_sentence
 from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.errors import ClosedPartitionError, LakegcError
 from spark_core.output import lost
@@ -220,8 +219,8 @@ def _settled(night: _Night, repository_id: str, one: Callable[[_Night, str], End
         sys.stderr.write(f"{repository_id}: {state_of(ended) or 'ended'}\n")
         raise
     except Exception as problem:  # noqa: BLE001 - it is shown, and the others go on
-        words = f"{type(problem).__name__}: {problem}"
-        error = in_a_sentence(problem) or _unforeseen(words, state_of(problem))
+        error = LakegcError(f"the run failed: {type(problem).__name__}: {problem}")
+        error.state = state_of(problem)
     each = night.ended(repository_id, None, error, began)
     if one is not _quietly:
         _show_end(night, each)
@@ -285,10 +284,4 @@ def _step_by_step(night: _Night, repository_id: str) -> Ended:
 
 
 def _error_of(result: LaunchResult) -> LakegcError | None:
-    if result.success:
-        return None
-    return result.error or _unforeseen(result.message, result.state)
-
-
-def _unforeseen(message: str | None, state: str | None) -> LakegcError:
-    return unforeseen(message, OUTPUT.kept_in or Path("spark.log"), state)
+    return None if result.success else result.failure("the run failed")

@@ -80,7 +80,9 @@ class LaunchResult:
         """
         if self.error is not None:
             return self.error
-        error = LakegcError(f"{what}: {self.message}")
+        error = LakegcError(
+            f"{what}: {self.message}", "The run's events are in the UI (`lakegc ui`)."
+        )
         return error if self.state is None else add_state(error, self.state)
 
 

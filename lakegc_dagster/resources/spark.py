@@ -10,8 +10,8 @@ from lakegc_dagster.terminal.java_process import start_logged
 from lakegc_dagster.terminal.spark_output import OUTPUT
 from spark_core.spark.cluster import prepare_cluster
 from spark_core.spark.connect import chosen_remote, require_connect
-from spark_core.spark.java import check_java, use_launched_java
-from spark_core.spark.session import Session, is_started
+from spark_core.spark.java import check_java
+from spark_core.spark.session import Session, is_started, start_session
 
 _STARTING = Lock()
 
@@ -57,8 +57,7 @@ class SparkResource(LazyPySparkResource):
             check_java()
             if OUTPUT.kept_in is not None:
                 start_logged(self.spark_config, OUTPUT.kept_in)
-            use_launched_java(self.spark_config)
         # Spark itself keeps one session per process, whoever asks first.
-        session: Session = super().spark_session
+        session = start_session(self.spark_config)
         prepare_cluster(session, ship_package=self.ship_package)
         return session

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakegc_dagster.terminal.spark_output import OUTPUT
-from spark_core.errors import SettingsError
 from spark_core.settings.environment import require_spark
-from spark_core.spark.java import launch_java, running_java
+from spark_core.spark.java import launch_java, running_java, stop_context
 
 if TYPE_CHECKING:
     from spark_core.settings import Settings
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 LOG_NAME = "spark.log"
 # The lines of commands that only look, which may run beside a nightly run.
 LOOKING_LOG_NAME = "spark-looking.log"
-_LAST_LINES = 5
 
 
 def start_quietly(settings: Settings, log_name: str = LOG_NAME) -> Path:
@@ -56,14 +54,7 @@ def start_logged(properties: Mapping[str, str], log: Path) -> None:
         return
     words = OUTPUT.opened(log)
     try:
-        launch_java(properties, words)
-    except RuntimeError as failure:
-        output = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
-        raise SettingsError(
-            f"Spark's Java process ended before it served ({output or failure})",
-            f"Its whole output is in {log}; mend [spark] in the settings, or the "
-            "Java installation.",
-        ) from failure
+        launch_java(properties, words, log)
     finally:
         os.close(words)
 
@@ -80,6 +71,7 @@ def end(*, seconds: float) -> int | None:
     gateway = running_java()
     if gateway is None or gateway.proc is None:
         return None
+    stop_context()
     # Java ends when nobody can write to it any more, and stops what runs in it.
     gateway.proc.stdin.close()
     try:

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_core.errors import SettingsError
+from spark_core.foreign_errors import reason
 from spark_core.site import SITE
 from spark_core.spark.failures import SPARK_FAILURES, surfacing_errors
 from spark_core.spark.session import Session
@@ -79,9 +80,8 @@ def try_executors(start: Callable[[], Session]) -> Session:
         with surfacing_errors():
             rows = len(ask_executors(session, _TRIED, _echo, "id long"))
     except (PySparkException, Py4JError, RuntimeError) as failure:
-        first = str(failure).strip().partition("\n")[0][:300]
         raise SettingsError(
-            f"Spark cannot be used ({type(failure).__name__}: {first})",
+            f"Spark cannot be used ({reason(str(failure))})",
             "Look at [spark] in the settings, and at whether its executors have Python with this "
             "version of lakegc.",
         ) from failure
@@ -110,17 +110,8 @@ def _describing(
 
 
 def _unusable(text: str) -> SettingsError:
-    lines = [
-        line.strip()
-        for line in text.splitlines()
-        if line.strip() and not line.strip().startswith("at ")
-    ]
-    telling = [
-        line for line in lines if "Error: " in line or "[PYTHON_" in line or "error=" in line
-    ]
-    reason = (telling[-1] if telling else lines[0] if lines else "no word")[:500]
     return SettingsError(
-        f"the executors of the Spark cluster cannot run Python tasks ({reason})",
+        f"the executors of the Spark cluster cannot run Python tasks ({reason(text)})",
         "They need the driver's Python version, pandas and pyarrow: set PYSPARK_PYTHON (or "
         "spark.pyspark.python) to an interpreter that exists on every machine. "
         f"{SITE}/clusters.html shows how.",

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_core.spark import connect
 from spark_core.spark.class_archive import class_archive, spark_home
-from spark_core.spark.java import use_launched_java
+from spark_core.spark.java import telling_of_a_start, use_launched_java
 from spark_core.spark.placement import is_local
 
 # The names by which other rooms speak of what they pass on. `Spark` gives the session.
@@ -196,13 +196,19 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
 
     Args:
         properties: The result of `spark_config`.
+
+    Raises:
+        SettingsError: If it does not start here, with what of this machine keeps it from that.
+        LakegcError: If Java says why it does not, and nothing of this machine does.
     """
-    if connect.chosen_remote() is None:
-        use_launched_java(properties)
     builder = SparkSession.builder
     for name, value in properties.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    if connect.chosen_remote() is not None:
+        return builder.getOrCreate()
+    with telling_of_a_start(properties):
+        use_launched_java(properties)
+        return builder.getOrCreate()
 
 
 def is_started() -> bool:

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from spark_core import sweep
 from spark_core.checks import confirming, sweepable, verdict
-from spark_core.errors import LakegcError, sentences
+from spark_core.errors import LakegcError
 from spark_core.phases import keeping_house, phase
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.tables import DELETION_REPORT, NAMESPACE_SLICES, RETAINED_COMMITS
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
-from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.upkeep import prune_own_tables
 from spark_core.upkeep.house_keeping_result import House, Pruned
 from spark_core.upkeep.server_files import left_by_server
@@ -73,7 +72,4 @@ def keep_house(run: Run) -> House:
                 left = replace(left_by_server(run.store, prefix), **of_dump)
     except LakegcError as problem:
         return House(pruned, left, str(problem))
-    except SPARK_FAILURES as failure:
-        found = f"Spark failed ({type(failure).__name__})"
-        return House(pruned, left, sentences(found, keeping_house(pruned.gone)))
     return House(pruned, left)

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.common import INTERRUPTED_WORDS, unforeseen
+from lakegc_dagster.cli.common import INTERRUPTED_WORDS
 from lakegc_dagster.cli.doctor import _collapsed
 from lakegc_dagster.cli.groups import TASKS
 from lakegc_dagster.cli.main import main
@@ -239,17 +239,6 @@ def test_without_any_java_on_the_path_it_says_how_to_get_one(lakegc, monkeypatch
 )
 def test_exit_codes_tell_settings_from_refusals(error, code):
     assert exit_code(error) == code
-
-
-def test_a_failure_of_spark_is_cut_to_its_first_words_and_leads_to_the_log(tmp_path):
-    message = (
-        "mark failed: java.lang.OutOfMemoryError: heap\n"
-        "\tat org.apache.spark.Task.run(Task.scala:1)\n\tat x.y(z:2)"
-    )
-    text = str(unforeseen(message, tmp_path / "spark.log"))
-    assert text.startswith("mark failed: java.lang.OutOfMemoryError: heap. ")
-    assert "scala" not in text
-    assert str(tmp_path / "spark.log") in text
 
 
 def test_ctrl_c_ends_with_130_and_a_sentence(lakegc, monkeypatch):

@@ -264,5 +264,6 @@ def test_what_ends_one_repository_ends_no_other(place, monkeypatch):
     assert answer.exit_code == 1, answer.output
     assert re.search(r"^marked   team-b: ", answer.stdout, re.MULTILINE)
     assert re.search(r"^team-a +failed: LakegcError +", answer.stdout, re.MULTILINE)
-    assert "ZeroDivisionError: a bug. What Spark said is in " in answer.stderr
+    assert "the run failed: ZeroDivisionError: a bug. " in answer.stderr
+    assert "spark.log" not in answer.stderr
     assert "Nothing of team-a was deleted." in answer.stderr

@@ -1,17 +1,16 @@
 """Running a job from a program: progress, result, and the Dagster home that the UI shows."""
 
+import errno
 import os
 import signal
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakegc_dagster.cli.common import unforeseen
 from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.interrupts import Interrupts
 from lakegc_dagster.launch.run_job import launch
@@ -311,8 +310,17 @@ def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
     assert "ZeroDivisionError: a bug" in result.message
     assert result.state == "Nothing was deleted."
     # As a command shows it.
-    for failure in (
-        result.failure("the small collection failed"),
-        unforeseen(result.message, Path("spark.log"), result.state),
-    ):
-        assert str(ended_a_command(failure)).count("Nothing was deleted.") == 1
+    shown = str(ended_a_command(result.failure("the small collection failed")))
+    assert shown.count("Nothing was deleted.") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_home")
+def test_a_full_disk_in_a_step_is_named_with_the_next_step(home, ground, monkeypatch):
+    def full(run):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/place")
+
+    monkeypatch.setitem(mark._MAKERS, tables.NAMESPACE_SLICES, full)
+    result = launch(home, "mark", ground.repository_id, new_key())
+    assert str(result.error).startswith("/full/place cannot be used (No space left on device). ")
+    assert str(result.error).endswith("Nothing was deleted.")

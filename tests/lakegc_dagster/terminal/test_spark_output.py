@@ -6,6 +6,7 @@ import time
 import pytest
 
 from lakegc_dagster.cli import common
+from lakegc_dagster.terminal import console
 from lakegc_dagster.terminal.spark_output import SparkOutput
 from spark_core.errors import LakegcError, SettingsError
 
@@ -27,7 +28,10 @@ def test_lines_of_spark_go_to_a_file_and_if_asked_also_to_the_terminal(tmp_path,
 
 @pytest.mark.parametrize(
     ("error", "is_named"),
-    [(LakegcError("Spark lost a task"), True), (SettingsError("no such setting"), False)],
+    [
+        (LakegcError("Spark lost a task"), True),
+        (SettingsError("no such setting"), False),
+    ],
 )
 def test_an_error_names_the_file_unless_spark_has_no_part_in_it(
     tmp_path, capsys, monkeypatch, error, is_named
@@ -36,7 +40,7 @@ def test_an_error_names_the_file_unless_spark_has_no_part_in_it(
         raise error
 
     log = tmp_path / "spark.log"
-    monkeypatch.setattr(common, "OUTPUT", SparkOutput(log=log))
+    monkeypatch.setattr(console, "OUTPUT", SparkOutput(log=log))
     common.guarded(body, debug=False)
     assert "Spark's own lines are in" not in capsys.readouterr().err, "there is no such file"
     log.touch()

@@ -64,6 +64,52 @@ def test_the_oldest_java_of_a_spark_is_taken(spark, least, monkeypatch, tmp_path
     assert check_java() == line
 
 
+def _spark(home, *jars):
+    (home / "bin").mkdir()
+    (home / "bin" / "spark-submit").touch()
+    (home / "jars").mkdir()
+    for jar in jars:
+        (home / "jars" / jar).touch()
+
+
+def test_a_spark_home_without_a_spark_is_refused_before_anything_starts(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"has no bin/spark-submit, and pyspark is .+ Unset SP"):
+        check_java()
+
+
+def test_a_spark_home_of_another_version_is_refused_before_anything_starts(monkeypatch, tmp_path):
+    _spark(tmp_path, "spark-core_2.12-3.3.2-amzn-0.jar")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(java, "pyspark_version", "3.30.2")
+    with pytest.raises(SettingsError, match=r"Spark 3\.3\.2-amzn-0, and pyspark is 3\.30"):
+        check_java()
+
+
+@pytest.mark.parametrize("jars", [(), ("spark-core_2.13-4.0.9.jar",), ("spark-core.jar",)])
+def test_a_spark_home_of_the_same_version_or_of_none_that_is_told_is_taken(
+    monkeypatch, tmp_path, jars
+):
+    _spark(tmp_path, *jars)
+    _java(monkeypatch, tmp_path / "bin", 'openjdk version "21.0.4"')
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(java, "pyspark_version", "4.0.1")
+    assert check_java() == 'openjdk version "21.0.4"'
+
+
+def test_a_java_that_ended_is_told_by_its_own_lines_and_they_are_named(monkeypatch, tmp_path):
+    log = tmp_path / "spark.log"
+    log.write_text('Exception in thread "main" a.WrongException: why\n\tat a.b.c(D.java:1)\n')
+    monkeypatch.setattr(java._PROCESS, "log", log)
+    with (
+        pytest.raises(SettingsError) as told,
+        java.telling_of_a_start({}),
+    ):
+        raise ConnectionRefusedError(111, "Connection refused")
+    assert str(told.value).startswith("Spark does not start (a.WrongException: why). ")
+    assert str(told.value).endswith(f"Its own lines are in {log}.")
+
+
 @pytest.mark.spark
 def test_pyspark_still_starts_java_without_a_session_where_its_lines_are_wanted():
     """The one name of Spark that its documents do not have."""
