@@ -28,7 +28,6 @@ def in_dagsters_home(home: Path) -> Iterator[None]:
     from dagster_shared.check import CheckError
     from sqlalchemy.exc import SQLAlchemyError
 
-    unusable = (yaml.YAMLError, UnicodeDecodeError, NamedTwiceError, CheckError, dg.DagsterError)
     try:
         yield
     except SQLAlchemyError as error:
@@ -39,7 +38,13 @@ def in_dagsters_home(home: Path) -> Iterator[None]:
             "Look at the room and the rights of its disk. Move a damaged file away: Dagster then "
             "begins a new history, and what runs stored in the repositories stays.",
         ) from error
-    except unusable as error:
+    except (
+        yaml.YAMLError,
+        UnicodeDecodeError,
+        NamedTwiceError,
+        CheckError,
+        dg.DagsterError,
+    ) as error:
         raise SettingsError(
             f"{home / 'dagster.yaml'} cannot be used ({one_line(str(error))})",
             "Correct it, or move it away: the next run writes one anew.",

@@ -93,9 +93,11 @@ def _require_spark_of_pyspark() -> None:
     An installation whose files do not say its version is taken as it is.
     """
     home, own = os.environ.get("SPARK_HOME"), ".".join(pyspark_version.split(".")[:2])
-    jars = Path(home or os.devnull, "jars").glob("spark-core_*.jar")
-    versions = [jar[1] for each in jars if (jar := _SPARK_JAR.fullmatch(each.name))]
-    others = [version for version in versions if not version.startswith(f"{own}.")]
+    others = [
+        jar[1]
+        for each in Path(home or os.devnull, "jars").glob("spark-core_*.jar")
+        if (jar := _SPARK_JAR.fullmatch(each.name)) and not jar[1].startswith(f"{own}.")
+    ]
     if home is not None and (others or not Path(home, "bin", "spark-submit").exists()):
         what = f"is that of Spark {others[0]}" if others else "has no bin/spark-submit"
         raise SettingsError(

@@ -183,3 +183,8 @@ def test_an_output_without_utf_8_shows_every_letter():
     answer = shown("✓–é", subprocess.PIPE, PYTHONIOENCODING="ascii")  # noqa: RUF001 - a sign
     assert answer.returncode == 0
     assert b"+-\\xe9" in answer.stdout
+
+
+def test_a_full_disk_of_dagsters_home_is_told_with_the_home(tmp_path):
+    with pytest.raises(OSError, match=str(tmp_path)), in_dagsters_home(tmp_path):
+        raise OSError(FULL, os.strerror(FULL))
