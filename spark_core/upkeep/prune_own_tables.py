@@ -58,12 +58,14 @@ class _Going:
 def prune(run: Run, done: Pruned) -> None:
     """Delete the tables of old runs, and the objects whose quarantine days are over.
 
+    Before that it ends the journals of sweeps that died, if the mode allows to sweep.
+
     The tables and journals of the newest `keep_runs` runs stay. Verdicts, manifests, deletion
     reports and the reports for people always stay. Everything also stays of a run:
 
     - that has a file written within `max_mark_age`, because it may still be at work or be swept;
       reports and answers of `what-if`, which are made anew for readers, do not count;
-    - whose sweep died, until its journal is ended, which happens here first;
+    - whose sweep died, until the next time after its journal is ended;
     - that has objects in quarantine;
     - whose report cannot be made before its tables go.
 

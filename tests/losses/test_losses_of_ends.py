@@ -112,3 +112,18 @@ def test_66_a_sweep_that_died_goes_on_as_long_as_no_other_came(
     assert set(told.values()) == {"deleted"}
     assert aside(dead) == told.keys()
     assert journal.ended(dead.store, dead.key) is None
+
+
+def test_66_a_journal_that_cannot_be_read_keeps_no_other_sweep_from_its_work(
+    sandbox: Sandbox, spark: Any, dead: Run
+) -> None:
+    book = journal.begun(dead.store, dead.key)
+    dead.store.put(book.parts()[0].key, b"damaged")
+    tonight = run_at(sandbox, spark, NOW + DAY)
+    mark_and_conclude(tonight)
+    assert set(sweep_only(tonight).values()) == {"deleted"}
+    house = house_keeping.keep_house(tonight)
+    assert "the end of quarantine was not reached" in house.words
+    assert "its name says" in house.words
+    assert len(aside(dead)) == MOVED
+    assert journal.ended(dead.store, dead.key) is None
