@@ -169,8 +169,9 @@ def _way_back(run: Run, address: str) -> str:
         return f"The sweep left no report: {left_words(end)}. {command} shows whether it can."
     if not is_aside and (swept is None or quarantine.ends_at(swept) is not None):
         return f"Nothing of it is in the run's quarantine. {only}{command} shows whether it can."
-    undo = "" if swept is None else undo_words(run, swept)
-    return undo or f"{only}{command} shows whether it can."
+    return (
+        swept is not None and undo_words(run, swept)
+    ) or f"{only}{command} shows whether it can."
 
 
 def whether_a_sweep_takes_it(run: Run) -> list[Reason]:

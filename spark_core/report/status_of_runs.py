@@ -21,7 +21,6 @@ LATELY = timedelta(days=30)
 _LEFT = (Fate.NOT_NAMED, Fate.LEFT_TO_OTHERS)
 # The freshness policy warns at the same share of the time between two runs.
 _LATE_AFTER = 1.5
-_NOTHING_WAITS = {"swept", "unreadable"}
 
 
 def status_of(
@@ -187,7 +186,12 @@ def _reclaimed(runs: Sequence[PastRun]) -> tuple[int, int]:
 
 def _waits_for(repository_id: str, run: PastRun | None, *, may_sweep: bool) -> tuple[str, str]:
     """Say what the newest mark waits for, and the command that goes on."""
-    if run is None or not run.expired_objects or run.ended_by or run.state in _NOTHING_WAITS:
+    if (
+        run is None
+        or not run.expired_objects
+        or run.ended_by
+        or run.state in {"swept", "unreadable"}
+    ):
         return "", ""
     if run.state == "restored":
         # Who brings objects back is not told to sweep the rest.

@@ -73,8 +73,10 @@ def quarantined(
     kernel = partial(_since, last_lot, before)
     exchange = Exchange(sources, kernel, COPIES, partial(rows_aside.put_aside, target))
     found, receipts = exchange.run(lambda: run.spark, threads=run.options.read_threads)
-    counted = sum((counts for counts, _ in found), Counter[str]())
-    return (counted, sorted(at for _, ends in found for at in ends)), receipts
+    return (
+        sum((counts for counts, _ in found), Counter[str]()),
+        sorted(at for _, ends in found for at in ends),
+    ), receipts
 
 
 def _last_of(batches: Batches) -> datetime | None:

@@ -87,8 +87,9 @@ def _list_folders(
 
 def quarantined(store: ObjectStore) -> set[RunKey]:
     """Return the runs with objects in quarantine; a file system keeps empty folders."""
-    return {
-        key
-        for key in quarantine.runs(store)
-        if any(batch.num_rows for batch in store.list(lakegc_keys.in_quarantine(key)))
-    }
+    return {key for key in quarantine.runs(store) if has_quarantined(store, key)}
+
+
+def has_quarantined(store: ObjectStore, key: RunKey) -> bool:
+    """Say whether a run has objects in quarantine; one request."""
+    return any(batch.num_rows for batch in store.list(lakegc_keys.in_quarantine(key)))

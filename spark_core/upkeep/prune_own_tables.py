@@ -137,6 +137,9 @@ def _delete(run: Run, going: _Going, held: Lease, done: Pruned) -> None:
         problem = _problem_of(partial(_end, run, held, dead, done))
         done.not_purged = problem or done.not_purged
     for key, files in going.runs.items():
+        # Without its journal nobody could date what lies there, so its folder is asked itself.
+        if own_files.has_quarantined(run.store, key):
+            continue
         for size in _remove(run.store, files.sizes, files.parts, held, done):
             done.objects, done.size_bytes = done.objects + 1, done.size_bytes + size
         done.runs.append(key)

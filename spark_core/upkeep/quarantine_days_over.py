@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import partial
 
-from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
 from spark_core.model import RunKey
 from spark_core.records import journal, reading, tables, writing
@@ -18,6 +17,7 @@ from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
 from spark_core.sweep.quarantine import ends_at, runs
 from spark_core.sweep.quarantined import COPIES, quarantined
+from spark_core.upkeep.own_files import has_quarantined
 
 # The objects whose quarantine days are over.
 OVER = COPIES
@@ -36,13 +36,12 @@ def runs_due(run: Run) -> tuple[RunKey, ...]:
     Raises:
         LakegcError: If the folder cannot be listed, or a report or an end cannot be read.
     """
-    # A file system keeps the folders of gone objects.
     return tuple(
         key
         for key in runs(run.store)
         if (due := _due_from(run, key)) is not None
         and run.now() >= due
-        and any(batch.num_rows for batch in run.store.list(lakegc_keys.in_quarantine(key)))
+        and has_quarantined(run.store, key)
     )
 
 
@@ -53,7 +52,8 @@ def _due_from(run: Run, key: RunKey) -> datetime | None:
         by_options = report.reading_ended + timedelta(days=run.options.quarantine_days)
         return max(by_options, ends_at(report) or by_options)
     end = journal.ended(run.store, key)
-    return None if end is None else end.first_until
+    # What a listing did not show then may be there: its own days decide.
+    return None if end is None else end.first_until or end.ended_at
 
 
 def list_due(run: Run, planned: str) -> tuple[tuple[Part, ...], int, LakegcError | None]:

@@ -31,7 +31,7 @@ from tests.support.figures import given
 from tests.support.killing import Killed
 from tests.support.passing_mark import passing_mark
 from tests.support.system_calls import refuse_links
-from tests.support.written_run import NOW, hashes_of, written_run
+from tests.support.written_run import NOW, Written, hashes_of, written_run
 
 GO = {f"data/{name}/{number}": f"{name}{number}..".encode() for name in "st" for number in range(3)}
 LIVE = {"data/s/live": b"live", "data/u/live": b"live"}
@@ -62,6 +62,7 @@ class Case:
         assert {
             told.outcome for told in quarantine.move(self.run.store, self.run.key, list(GO))
         } == {"deleted"}
+        Written(self.run).journal(dict.fromkeys(GO, 4))
         rows = [
             {
                 "address": key,

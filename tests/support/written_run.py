@@ -18,7 +18,7 @@ from spark_core.mark.expired_sums import SUMMED, Sums
 from spark_core.model import Repository, RunKey
 from spark_core.records import tables
 from spark_core.records.figures import IndexFigures, TakenFigures
-from spark_core.records.journal import Journal
+from spark_core.records.journal import Journal, begun, is_begun
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
@@ -211,11 +211,12 @@ class Written:
 
     def journal(self, sizes, outcome="deleted", *, at=None):
         """Store a lot of a sweep with quarantine; address -> size. Without an outcome it died."""
-        plan = "0" * 64
-        with suppress(ChainError):
-            plan = self.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
-        book = Journal(self.run.store, str(self.run.key), plan)
-        book.bind(self.run.instance, quarantine=True)
+        store, plan = self.run.store, "0" * 64
+        if not is_begun(store, self.run.key):
+            with suppress(ChainError):
+                plan = self.run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
+            Journal(store, str(self.run.key), plan).bind(self.run.instance, quarantine=True)
+        book = begun(store, self.run.key)
         told = {"size_bytes": pa.array(sizes.values(), pa.int64())}
         rows = journal_entries("intended", sizes, at=at or self.run.now(), **told)
         lot = f"ab12.0.0.0.{sum(part.kind == 'intent' for part in book.parts())}"

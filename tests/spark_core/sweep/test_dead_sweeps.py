@@ -21,7 +21,7 @@ from spark_core.report.status_of_runs import status_of
 from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
 from spark_core.sweep.plan import left_open, require_unfinished
 from spark_core.sweep.quarantine import key_of
-from spark_core.upkeep import house_keeping, purge_quarantine
+from spark_core.upkeep import house_keeping, own_files, purge_quarantine
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.quarantine_still_needed import Needed
 from tests.support.old_runs import prune
@@ -162,6 +162,15 @@ def test_what_a_journal_does_not_name_stays_for_ever_and_is_counted(tonight, dea
     assert aside(tonight) == {"data/s/strange"}
 
 
+def test_what_a_listing_did_not_show_when_the_journal_was_ended_goes_after_its_days(tonight, dead):
+    dead.journal({"data/s/a": 4}, at=NOW)
+    (told,) = end(tonight)
+    assert (told.objects, told.until) == (0, None)
+    tonight.store.put(key_of(dead.run.key, "data/s/a"), b"1234")
+    assert purged_by(tonight, NOW + 30 * DAY - timedelta(seconds=1)) == set()
+    assert purged_by(tonight, NOW + 30 * DAY + timedelta(seconds=1)) == {"data/s/a"}
+
+
 def test_before_its_journal_is_ended_nothing_of_a_dead_sweep_goes(tonight, dead):
     moved(dead, "data/s/a")
     assert purged_by(tonight, NOW + 9_000 * DAY) == set()
@@ -244,6 +253,16 @@ def test_its_tables_stay_while_its_quarantine_holds_anything_and_go_then(marked,
     assert prune(marked).runs == [dead.run.key]
     assert not journal.begun(marked.store, dead.run.key).parts()
     assert journal.ended(marked.store, dead.run.key) is not None
+
+
+def test_a_journal_stays_although_a_listing_did_not_show_what_its_quarantine_holds(
+    marked, dead, monkeypatch
+):
+    prune(marked)
+    marked.environment.clock.instant = datetime.now(UTC) + 10 * DAY
+    monkeypatch.setattr(own_files, "quarantined", lambda _store: set())
+    assert prune(marked).runs == []
+    assert journal.begun(marked.store, dead.run.key).parts()
 
 
 def test_under_mode_mark_nothing_is_ended_and_status_says_what_lies_there(marked, dead):
