@@ -261,7 +261,7 @@ def _step_by_step(night: _Night, repository_id: str) -> Ended:
         result = night.launched(repository_id, steps)
     if name == "sweep" and isinstance(result.error, ClosedPartitionError):
         shown.print(
-            f"{result.error.found}: nothing is left of its mark, and nothing was deleted now.",
+            f"{result.error.found}: nothing is left of its mark. {NOTHING_DELETED}",
             markup=False,
             soft_wrap=True,
         )

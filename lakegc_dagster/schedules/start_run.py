@@ -7,6 +7,7 @@ can only fail. This job checks the request first; launched as it is, it starts a
 from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum
 from typing import Any
+from zlib import crc32
 
 import dagster as dg
 from pydantic import Field, create_model
@@ -69,7 +70,9 @@ def _offering(settings: Settings) -> type[RequestConfig]:
     if settings.repository_patterns or not settings.repository_ids:
         return RequestConfig
     names = [(each, each) for each in settings.repository_ids]
-    offered: Any = StrEnum("Repository", names)  # type: ignore[misc]
+    # Dagster takes two types of one name for one, also those of two collectors in a project.
+    called = f"Repository_{crc32(repr(names).encode()):08x}"
+    offered: Any = StrEnum(called, names)  # type: ignore[misc]
     told = RequestConfig.model_fields["repository"].description
     asked: Any = (offered | None, Field(default=None, description=told))
     return create_model("RequestConfig", __base__=RequestConfig, repository=asked)

@@ -183,8 +183,7 @@ def test_every_asset_is_partitioned_and_described_and_tables_are_shown_as_spark(
         if name.startswith("repositories"):
             assert spec.partitions_def is None
         else:
-            dimensions = spec.partitions_def.partitions_defs
-            assert [dimension.name for dimension in dimensions] == ["repository", "run"]
+            assert spec.partitions_def.name == "repository_run"
         assert spec.description
         assert spec.kinds
         assert spec.owners == ["team:lakegc"]

@@ -28,12 +28,7 @@ def taken(names):
     built = build_defs(Settings.model_validate(TOLD), names=names, executor=None)
     specs = built.resolve_all_asset_specs()
     jobs = [built.resolve_job_def(job.name) for job in built.jobs]
-    sets = {
-        dimension.partitions_def.name
-        for spec in specs
-        if spec.partitions_def is not None
-        for dimension in spec.partitions_def.partitions_defs
-    }
+    sets = {spec.partitions_def.name for spec in specs if spec.partitions_def is not None}
     return {
         "assets": {spec.key.to_user_string() for spec in specs},
         "groups": {spec.group_name for spec in specs},
@@ -57,8 +52,8 @@ def test_a_prefix_stands_before_every_name_and_without_one_there_is_none():
         assert names, kind
         assert all(name.startswith("one") for name in names), (kind, names)
     assert (plain["pools"], prefixed["pools"]) == ({"lakegc"}, {"one"})
-    assert prefixed["partitions"] == {"one_repository", "one_run"}
-    assert plain["partitions"] == {"repository", "run"}
+    assert prefixed["partitions"] == {"one_repository_run"}
+    assert plain["partitions"] == {"repository_run"}
     assert prefixed["assets"] == {f"one/{name}" for name in plain["assets"]}
 
 

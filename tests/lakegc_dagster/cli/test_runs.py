@@ -220,7 +220,7 @@ def test_a_sweep_deletes_what_its_mark_names_and_a_second_one_says_that_it_did(p
     again = place.lakegc("sweep", "repo", "--run", key, **SWEEP)
     assert (again.exit_code, again.stderr) == (0, "")
     assert f"run {key} of repo was swept at " in again.stdout
-    assert "nothing is left of its mark, and nothing was deleted now" in again.stdout
+    assert "nothing is left of its mark. Nothing was deleted." in again.stdout
     assert re.search(rf"deleted +{len(place.story.deleted)} ", again.stdout)
     in_json = place.lakegc("sweep", "repo", "--run", key, "--json", **SWEEP)
     found = json.loads(in_json.stdout)

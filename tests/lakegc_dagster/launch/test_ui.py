@@ -47,7 +47,7 @@ def settings(tmp_path):
 
 def test_without_dagsters_web_server_it_says_what_brings_it(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "dagster_webserver", None)
-    with pytest.raises(SettingsError, match=r"The pages of `lakegc ui` need .*'lakegc\[ui\]'"):
+    with pytest.raises(SettingsError, match=r"The pages of `lakegc ui` need .*lakegc-.*\[ui\]"):
         ui.serve(settings, _free_port())
 
 

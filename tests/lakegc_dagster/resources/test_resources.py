@@ -39,7 +39,7 @@ def starting(monkeypatch):
         assert may_start.wait(10)
         return session
 
-    monkeypatch.setattr("dagster_pyspark.resources.spark_session_from_config", start)
+    monkeypatch.setattr("lakegc_dagster.resources.spark.start_session", start)
     return may_start, session, threads
 
 

@@ -90,7 +90,8 @@ def test_nothing_else_can_be_confirmed(run):
     ):
         confirming.confirm(run, "live_objects_are_listed", who="ann@desk")
     with pytest.raises(
-        VerdictError, match=r"no_such_check is not a check that can be confirmed.*nothing lifts it"
+        VerdictError,
+        match=r"there is no check no_such_check\. Those that can be confirmed are expired_share",
     ):
         confirming.confirm(run, "no_such_check", who="ann@desk")
 
