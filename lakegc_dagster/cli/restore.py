@@ -178,7 +178,8 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
         shown.print(f"table    {local_path(run, done.record)}", markup=False, soft_wrap=True)
     if done.objects["restored"]:
         shown.print(
-            _how_to_keep(run.repository.id, addresses),
+            *_how_to_keep(run.repository.id, addresses),
+            sep="\n",
             style="yellow",
             markup=False,
             soft_wrap=True,
@@ -204,14 +205,13 @@ def _show_left(shown: Console, done: Restored, *, dry_run: bool) -> None:
         shown.print(f"... and {more:,} more ({where})", soft_wrap=True)
 
 
-def _how_to_keep(repository_id: str, addresses: Sequence[str]) -> str:
+def _how_to_keep(repository_id: str, addresses: Sequence[str]) -> tuple[str, str]:
     """Say how long restored objects stay by themselves, and how a person keeps them."""
     first = addresses[0] if addresses else "ADDRESS"
     others = ", and so for each other" if len(addresses) > 1 else ""
     return (
-        "A later mark finds a restored object again if nothing references it, at the latest "
-        "when it is older than the minimum age.\n"
-        f"Keep it: lakegc hold add {repository_id} NAME --address {first}{others}"
+        "A later mark finds a restored object again if nothing references it and it is old enough.",
+        f"Keep it: lakegc hold add {repository_id} NAME --address {first}{others}",
     )
 
 
@@ -237,8 +237,9 @@ def _show_links(run: Run, done: Restored, links: Sequence[LinkAgain]) -> None:
     if unknown > 0:
         shown.print(
             f"{counted(unknown, 'object')} of which the run knows no commit: if nothing refers to "
-            f"it, fetch each from its address below {run.store.root} and upload it again:\n"
+            f"it, fetch each from its address below {run.store.root} and upload it again:",
             f"lakectl fs upload lakefs://{run.repository.id}/BRANCH/PATH --source FILE",
+            sep="\n",
             style="yellow",
             markup=False,
             soft_wrap=True,

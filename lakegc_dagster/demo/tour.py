@@ -137,11 +137,12 @@ def _tell(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
     oldest = max(commit.age for commit in story.commits)
     shown.print(
         f"  {story.repository_id} at {sandbox.endpoint}: {len(story.commits)} commits in "
-        f"{oldest.days} days, {len(story.files)} objects in the store\n"
+        f"{oldest.days} days, {len(story.files)} objects in the store",
         f"  days to keep: {days}, every other branch {story.default_retention_days} (the example "
-        "of the lakeFS documents)\n"
+        "of the lakeFS documents)",
         "  beside the commits: staged, overwritten, reset and linked objects, deleted branches, a "
-        "tag, half-done and young uploads"
+        "tag, half-done and young uploads",
+        sep="\n",
     )
     return story
 
@@ -311,13 +312,14 @@ def _show_sweep(shown: Console, marked: LaunchResult, swept: LaunchResult) -> No
 def _show_proof(shown: Console, proof: Proof) -> None:
     shown.print(
         f"  {proof.answered_gone:>4} deleted objects answer 410 Gone where a path still leads to "
-        "them\n"
-        f"  {proof.absent:>4} deleted objects that no path leads to are not in the store any more\n"
+        "them",
+        f"  {proof.absent:>4} deleted objects that no path leads to are not in the store any more",
         f"  {proof.read:>4} kept objects were read through the API, each from its address, byte "
-        "by byte as uploaded\n"
+        "by byte as uploaded",
         f"  {proof.read_from_store:>4} kept objects that no path leads to yet are in the store as "
-        "they were written\n"
-        f"  {proof.listed:>4} objects are listed under data/, and no others"
+        "they were written",
+        f"  {proof.listed:>4} objects are listed under data/, and no others",
+        sep="\n",
     )
     for failure in proof.failures[:20]:
         shown.print(f"  [red]not so:[/red] {escape(failure)}", soft_wrap=True)
@@ -338,33 +340,33 @@ def _show_next(
 ) -> None:
     config = f"--config {demo_sandbox.settings_file(directory)}"
     command = _command()
+    explain = f"{command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}"
     _heading(shown, number, "Where it lies, and what to try next")
     if story == "policies":
-        steps = (
-            f"  next     {command} retention get {REPOSITORY_ID} {config}\n"
-            "             the policy, its version and its digest\n"
-            f"           {command} explain {REPOSITORY_ID} "
-            f"lakefs://{REPOSITORY_ID}/main/logs/day-00 {config}\n"
-            "             which rule took it, and which run\n"
-        )
+        steps = [
+            f"  next     {command} retention get {REPOSITORY_ID} {config}",
+            "             the policy, its version and its digest",
+            f"           {explain}/main/logs/day-00 {config}",
+            "             which rule took it, and which run",
+        ]
     else:
-        steps = (
-            f"  next     {command} run {config}\n"
-            "             a second run finds nothing more\n"
-            f"           {command} rules set {REPOSITORY_ID} --default 1 --branch main=3 {config}\n"
-            f"           {command} run {config}\n"
-            "             shorter rules let more expire\n"
-            f"           {command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}/dev/d_deleted "
-            f"{config}\n"
-            "             what it was, which run deleted it, and whether it can come back\n"
-        )
+        steps = [
+            f"  next     {command} run {config}",
+            "             a second run finds nothing more",
+            f"           {command} rules set {REPOSITORY_ID} --default 1 --branch main=3 {config}",
+            f"           {command} run {config}",
+            "             shorter rules let more expire",
+            f"           {explain}/dev/d_deleted {config}",
+            "             what it was, which run deleted it, and whether it can come back",
+        ]
     shown.print(
-        f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/\n"
-        f"  report   {page}\n"
+        f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/",
+        f"  report   {page}",
         f"  UI       {command} ui --sandbox {config}  "
-        "(it shows the two runs above, and serves the sandbox as long as it is open)\n"
-        f"{steps}"
+        "(it shows the two runs above, and serves the sandbox as long as it is open)",
+        *steps,
         "           your own server: see the README",
+        sep="\n",
         markup=False,
         soft_wrap=True,
     )

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.demo import tour
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
+from lakegc_dagster.terminal.console import _PlainConsole
 from spark_core.errors import SettingsError, UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.report import Group, Report
@@ -57,7 +57,7 @@ EMPTY = Report(
 
 
 def _console(stream, width=140):
-    return Console(file=stream, width=width, highlight=False)
+    return _PlainConsole(file=stream, width=width, highlight=False)
 
 
 def _objects(directory):
@@ -85,6 +85,7 @@ def test_the_demo_ends_with_a_proof_that_holds(finished):
         text,
     )
     assert "not so:" not in text
+    assert r"\n" not in text, "a line of several is printed as one"
 
 
 def test_the_demo_advises_no_make_to_those_who_have_no_makefile(finished):
@@ -253,6 +254,7 @@ def test_the_story_of_policies_ends_with_a_proof_that_holds(spark, tmp_path):
         "The proof holds: 26 of 51 objects were to go, 25 to stay.",
     ):
         assert sentence in text
+    assert r"\n" not in text
 
 
 def test_the_tutorial_shows_what_the_demo_prints(finished):
