@@ -6,6 +6,7 @@ as two objects. That mistake would delete live data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import IntEnum
 from unicodedata import normalize
@@ -25,6 +26,8 @@ from spark_core.errors import AddressError
 
 # An address with more readings than this is refused without looking at all of them.
 _MOST_READINGS = 1_000
+# A bucket or a host of which there is one reading.
+_PLAIN = re.compile(r"[A-Za-z0-9._:-]+")
 
 
 class AddressType(IntEnum):
@@ -171,6 +174,9 @@ def overlap(namespace: NamespaceUri, uri: str) -> str | None:
     if kind not in (None, namespace.kind):
         return None
     rest = match[2] if match else uri
+    bucket = _bucket_of(namespace, rest.partition("?")[0])
+    if _PLAIN.fullmatch(bucket) and bucket.lower() != namespace.account.lower():
+        return None
     no_bucket = rest[:1] in ("", "/")
     begin = (
         rest,
@@ -196,13 +202,18 @@ def _overlaps(namespace: NamespaceUri, rest: str) -> bool:
     forms: tuple[str, ...] = namespace.local_forms
     path = rest
     if namespace.kind != "local":
-        authority, _, path = rest.partition("/")
-        host = normal_authority(namespace.kind, authority)
-        if (azure_account(host) if namespace.kind == "azure" else host) != namespace.account:
+        path = rest.partition("/")[2]
+        if _bucket_of(namespace, rest) != namespace.account:
             return False
         forms = (f"{namespace.path}/" if namespace.path else "",)
     path = f"{path.rstrip('/')}/" if path.rstrip("/") else ""
     return any(path.startswith(form) or form.startswith(path) for form in forms)
+
+
+def _bucket_of(namespace: NamespaceUri, rest: str) -> str:
+    """Return the bucket in what follows `scheme://`, on Azure the account; empty for a file."""
+    host = normal_authority(namespace.kind, rest)
+    return azure_account(host) if namespace.kind == "azure" else host
 
 
 def _in_own_letters(namespace: NamespaceUri, rest: str) -> str:

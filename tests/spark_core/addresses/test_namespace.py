@@ -537,6 +537,10 @@ def test_one_reading_of_an_odd_namespace_that_overlaps_is_told_as_no_more_than_t
         ("s3://b/docs", "s3://b/docs-2?x"),
         ("s3://b/docs", "s3://b/docs#1"),
         ("s3://b/docs", "s3://b@other/docs"),
+        # Two buckets, however often somebody may decode what follows.
+        ("s3://b/docs", f"s3://other/%{'25' * 1_100}"),
+        ("s3://b/docs", f"s3://other?%{'25' * 1_100}"),
+        ("https://a.blob.core.windows.net/c", f"https://b.blob.core.windows.net/c?%{'25' * 1_100}"),
         ("s3://b/docs", "s3:///other/docs"),
         ("s3://b/docs", "local://../docs"),
         ("local://docs", "local://p%20q/x"),
