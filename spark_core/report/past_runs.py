@@ -105,7 +105,13 @@ def _since(run: PastRun, later: Sequence[PastRun]) -> PastRun:
     What a mark collects that did not end is not known; only a sweep of everything does its work.
     """
     did_not_end = run.state in {"unfinished", "sweep unfinished"}
-    done = any(one.state == "swept" and one.collects in ("all", run.collects) for one in later)
+    done = any(
+        one.swept
+        and one.state != "swept in part"
+        and not one.not_swept[0]
+        and one.collects in ("all", run.collects)
+        for one in later
+    )
     return replace(run, state="superseded") if did_not_end and done else run
 
 

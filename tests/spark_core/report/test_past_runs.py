@@ -140,21 +140,28 @@ def test_what_did_not_end_is_superseded_once_a_later_run_of_its_kind_was_swept(w
     assert states() == ["swept in part", "sweep unfinished", "unfinished"], "its objects are left"
     later.sweep(GONE)
     assert states() == ["swept", "superseded", "superseded"]
+    restore(later.run)
+    assert states() == ["restored", "superseded", "superseded"]
     at(written, timedelta(0)).mark(LISTED, expired=EXPIRED)
-    assert states() == ["unfinished", "swept", "superseded", "superseded"], "the newest is at work"
+    assert states() == ["unfinished", "restored", "superseded", "superseded"], "the newest works"
 
 
-def test_what_was_restored_is_not_reclaimed(written):
-    run = marked(written)
-    run.sweep(GONE)
+def restore(run):
+    """Write what a restore leaves that brought one object back, and failed with another."""
     rows = [
         {"address": address, "size_bytes": size, "outcome": outcome, "error": None,
          "restored_at": NOW}
         for address, size, outcome in [("data/s/a", 10, "restored"), ("data/s/b", 20, "failed")]
     ]  # fmt: skip
     batch = pa.RecordBatch.from_pylist(rows, schema=schemas.RESTORATIONS)
-    where = lakegc_keys.record(lakegc_keys.RESTORES, run.run.key, NOW)
-    run.run.store.write_parquet(f"{where}part-1.parquet", [batch], schemas.RESTORATIONS)
+    where = lakegc_keys.record(lakegc_keys.RESTORES, run.key, NOW)
+    run.store.write_parquet(f"{where}part-1.parquet", [batch], schemas.RESTORATIONS)
+
+
+def test_what_was_restored_is_not_reclaimed(written):
+    run = marked(written)
+    run.sweep(GONE)
+    restore(run.run)
     found = only(written)
     assert (found.state, found.restored, found.reclaimed) == ("restored", (1, 10), (1, 20))
 
