@@ -41,7 +41,7 @@ def house_keeping(
                 **of_house_keeping(engine.closed_runs.AT_REST),
             }
         )
-    failed = failed_before(context)
+    failed = failed_before(context, runs.names)
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
         house = engine.house_keeping.after_run(run)
         left_open = engine.sweep.left_open(run.store, failed)

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from dagster import AssetExecutionContext
 
 _PARTITION = "dagster/partition"
-# More have hardly failed since a run last did its work.
-_NEWEST = 200
 
 
-def failed_before(context: AssetExecutionContext) -> set[RunKey]:
+def failed_before(context: AssetExecutionContext, names: Names) -> set[RunKey]:
     """Return the earlier runs of a step's repository whose newest run in Dagster failed."""
     repository_id, key = parse_partition_key(context.partition_key)
-    failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+    there = context.instance.get_dynamic_partitions(names.named("repository_run"))
+    own = [each for each in there if each.startswith(f"{repository_id}|")]
+    failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={_PARTITION: own})
     found = set[RunKey]()
-    for run in context.instance.get_runs(failed, limit=_NEWEST):
+    for run in context.instance.get_runs(failed):
         try:
-            of, earlier = parse_partition_key(run.tags.get(_PARTITION, ""))
+            _, earlier = parse_partition_key(run.tags[_PARTITION])
         except SettingsError:
-            continue  # no run of lakegc's
-        if of == repository_id and earlier < key and _newest_failed(context.instance, of, earlier):
+            continue  # somebody's own key, under which nothing of lakegc's can be
+        if earlier < key and _newest_failed(context.instance, repository_id, earlier):
             found.add(earlier)
     return found
 

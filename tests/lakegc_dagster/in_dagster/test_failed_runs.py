@@ -160,3 +160,22 @@ def test_a_run_that_failed_and_then_did_its_work_stays_a_partition(ground, monke
     assert ground.job("mark", good).success
     both = {partition_key(ground.repository_id, key) for key in (tried_twice, good)}
     assert set(ground.instance.get_dynamic_partitions("repository_run")) == both
+
+
+@pytest.mark.slow
+def test_what_failed_is_over_however_many_runs_of_others_failed_since(ground, monkeypatch):
+    failed, good = at(2), at(1)
+    with monkeypatch.context() as patched:
+        refusing(patched)
+        assert not ground.job("mark", failed).success
+    for number in range(201):
+        ground.instance.add_run(
+            dg.DagsterRun(
+                "mark",
+                status=dg.DagsterRunStatus.FAILURE,
+                tags={"dagster/partition": partition_key(f"other-{number}", failed)},
+            )
+        )
+    assert ground.job("mark", good).success
+    there = ground.instance.get_dynamic_partitions("repository_run")
+    assert there == [partition_key(ground.repository_id, good)]
