@@ -5,9 +5,8 @@ can only fail. This job checks the request first; launched as it is, it starts a
 """
 
 from collections.abc import Mapping, Sequence
-from enum import Enum, StrEnum
-from typing import Any
-from zlib import crc32
+from enum import Enum
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field, create_model
@@ -69,12 +68,10 @@ def _offering(settings: Settings) -> type[RequestConfig]:
     """Let the launchpad offer the repositories of the settings; patterns match any name."""
     if settings.repository_patterns or not settings.repository_ids:
         return RequestConfig
-    names = [(each, each) for each in settings.repository_ids]
-    # Dagster takes two types of one name for one, also those of two collectors in a project.
-    called = f"Repository_{crc32(repr(names).encode()):08x}"
-    offered: Any = StrEnum(called, names)  # type: ignore[misc]
+    # A list of words, whose type is named by them: Dagster takes two types of one name for one.
+    offered: Any = Literal[("", *settings.repository_ids)]
     told = RequestConfig.model_fields["repository"].description
-    asked: Any = (offered | None, Field(default=None, description=told))
+    asked: Any = (offered, Field(default="", description=told))
     return create_model("RequestConfig", __base__=RequestConfig, repository=asked)
 
 
@@ -194,7 +191,7 @@ def checked(settings: Settings, config: RequestConfig) -> WantedRun:
     Raises:
         LakegcError: If the request is wrong; the text says why.
     """
-    repository_id = _named(settings, (config.repository or "").strip())
+    repository_id = _named(settings, config.repository.strip())
     is_now = config.run.strip().lower() == NOW and config.job is not Startable.sweep
     key = new_run_key(settings.dagster_home) if is_now else RunKey.parse(config.run.strip())
     runs = build_resources(Wiring(settings))["runs"]

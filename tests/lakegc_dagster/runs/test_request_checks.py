@@ -8,6 +8,7 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.launch import run_job as launching
 from lakegc_dagster.launch.run_job import launch
+from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.runs import request_checks
@@ -24,6 +25,7 @@ from spark_core.errors import (
 )
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, add_state
 from spark_core.run import open_run
+from spark_core.settings import Settings
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 
 FUTURE = timedelta(hours=-1)
@@ -189,15 +191,30 @@ def test_a_wrong_request_of_a_person_makes_no_partition(bare, asked, kind):
 def test_the_launchpad_offers_the_repositories_of_the_settings_and_takes_no_other(
     bare, monkeypatch
 ):
-    with pytest.raises(
-        dg.DagsterInvalidConfigError, match=r"not in enum type Repository_.* got another"
-    ):
+    with pytest.raises(dg.DagsterInvalidConfigError, match=r"Literal\['', 'bare'\] got another"):
         started(bare, repository="another")
     document = bare.settings.model_dump(exclude_unset=True)
     document["repositories"]["team-*"] = {}
     monkeypatch.setattr(bare, "settings", type(bare.settings).model_validate(document))
     # Where a pattern may match any name, the request itself is looked at.
     assert failure(started(bare, repository="another")).startswith(SettingsError.__name__)
+
+
+def test_each_collector_of_a_project_takes_its_own_repositories_whatever_their_names():
+    # "mro" can be no member of an enumeration of Python's.
+    for prefix, own, other in (("one", "mro", "bare"), ("two", "bare", "mro")):
+        settings = Settings.model_validate(
+            {"server": {"endpoint": "http://server"}, "repositories": {own: {}, f"{own}-2": {}}}
+        )
+        job = build_defs(settings, names=Names(prefix)).resolve_job_def(f"{prefix}_{NAME}")
+
+        def asked(repository, job=job, op=f"{prefix}_check_request"):
+            config = {"ops": {op: {"config": {"repository": repository}}}}
+            return dg.validate_run_config(job, config)["ops"][op]["config"]["repository"]
+
+        assert asked(own) == own
+        with pytest.raises(dg.DagsterInvalidConfigError, match=f"{own}-2.* got {other}"):
+            asked(other)
 
 
 def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
@@ -207,7 +224,7 @@ def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
     settings._env = bare.settings._env
     bare.settings = settings
     # The only repository of the settings needs no name.
-    result = started(bare, repository=None)
+    result = started(bare, repository="")
     assert result.success, failure(result)
     sensor = build_defs(settings).resolve_sensor_def("requested_runs")
     run = bare.instance.get_run_by_id(result.run_id)
