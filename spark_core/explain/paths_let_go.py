@@ -171,19 +171,21 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
     if not wanted.startswith(SCHEME):
         return [wanted]
     ref, path = ref_and_path(run, wanted)
+    unknown = ""
     if not path.endswith("/"):
-        at_ref = None
-        # An import or a link may have taken the place of the object that is wanted back.
-        with suppress(NotFoundError, AddressError):
-            at_ref = address_of(run, wanted)
-        if at_ref is not None and _of_those_let_go(run, [at_ref]):
-            return [at_ref]
+        try:
+            if let_go := _of_those_let_go(run, [address_of(run, wanted)]):
+                return let_go
+        except NoSuchRefError as no_ref:
+            unknown = no_ref.message
+        except (NotFoundError, AddressError):
+            pass  # an import or a link may have taken the place of what is wanted back
     try:
         found = let_go_under(run, path)
     except TABLES_UNREADABLE as problem:
         raise _without_paths(run, wanted, problem) from problem
     if not found:
-        raise _nothing_there(run, wanted, ref)
+        raise _nothing_there(run, wanted, ref, unknown)
     return found
 
 
@@ -199,12 +201,15 @@ def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
     return []
 
 
-def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
+def _nothing_there(run: Run, wanted: str, ref: str, unknown: str) -> NotFoundError:
     if not wanted.endswith("/"):
+        there = "" if unknown else f"neither the object that {ref} has there nor one"
         return NotFoundError(
-            f"{wanted}: run {run.key} let go neither the object that {ref} has there nor one "
-            "whose last path this was",
-            f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
+            f"{wanted}: run {run.key} let go {there or 'no object'} whose last path this was",
+            sentences(
+                unknown,
+                f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
+            ),
         )
     found = f"{wanted}: run {run.key} let nothing go whose last path is below that folder"
     missed = not_on_record(run, wanted)

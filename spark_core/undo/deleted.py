@@ -106,7 +106,7 @@ class Deleted:
         if report is None and not intents:
             raise ChainError(
                 f"run {run.key} of {run.repository.id} deleted nothing: it has neither a deletion "
-                "report nor a journal. `lakegc report` names the runs of a repository."
+                f"report nor a journal. `lakegc runs {run.repository.id}` shows which runs did."
             )
         return cls(report, book, intents)
 

@@ -126,6 +126,15 @@ def test_what_a_ref_has_is_found_in_the_deletion_report_of_a_pruned_run(run, ser
     assert deleted_addresses(then, PATH) == ["data/s/a"]
 
 
+def test_a_restore_by_a_path_of_no_ref_names_the_ref_that_is_not_there(run):
+    then = swept(run, 1, {"data/s/a": ("tables/one", 0)})
+    assert deleted_addresses(then, "lakefs://repo/gone/tables/one") == ["data/s/a"]
+    with pytest.raises(
+        NotFoundError, match=r"has no branch, tag or commit mian\. Did you mean main"
+    ):
+        deleted_addresses(then, "lakefs://repo/mian/tables/two")
+
+
 def test_a_run_without_explanations_does_not_claim_that_it_let_nothing_go(run):
     with pytest.raises(NotFoundError, match="was explained there") as unexplained:
         deleted_addresses(swept(run, 1, None, unexplained=["data/s/a"]), PATH)
