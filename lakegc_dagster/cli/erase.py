@@ -53,8 +53,10 @@ def erase(config: Path | None, repository: str, *, prefix: str, policy_out: Path
     with ExitStack() as stack:
         from spark_core.certificate import erasure, issue
         from spark_core.certificate.under_prefix import under_prefix
+        from spark_core.run.preconditions import require_writable
 
         run = open_now(config, stack, repository)
+        require_writable(run.repository)
         under = under_prefix(run, prefix)
         left = issue.what_is_left(run, under)
         found = erasure.way(repository, prefix, under, left, run.options)

@@ -16,6 +16,7 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.certificate import content, issue, seal_and_signature, under_prefix
+from spark_core.lakefs import LakeFSServer
 from spark_core.records.manifest import Manifest
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
@@ -226,6 +227,15 @@ def test_no_day_of_an_erasure_is_promised_where_runs_only_mark(place):
         assert told.exit_code == 1, told.output
         assert f'obstacle runs delete nothing: set mode = "sweep" for {repository}' in told.stdout
         assert "There is no day on which it is gone" in told.stdout
+
+
+def test_no_day_of_an_erasure_is_promised_where_no_run_can_be(place, monkeypatch):
+    asked = LakeFSServer.repository
+    monkeypatch.setattr(LakeFSServer, "repository", lambda *of: replace(asked(*of), read_only=True))
+    told = place.lakegc("erase", "repo", "--path", "features/")
+    assert told.exit_code == 3
+    assert "repository repo is read-only" in told.stderr
+    assert "gone on" not in told.stdout
 
 
 @pytest.mark.parametrize("keeps", [True, None])
