@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 import dagster as dg
-from sqlalchemy.exc import IntegrityError
 
 from lakegc_dagster.names import OWN, Names
 from spark_core.errors import SettingsError
@@ -51,6 +50,9 @@ def add_partition(
     instance: dg.DagsterInstance, repository_id: str, key: RunKey, names: Names = OWN
 ) -> str:
     """Add a run to Dagster's partitions, also if it is there, and return its partition."""
+    # Loading the definitions needs no database.
+    from sqlalchemy.exc import IntegrityError
+
     partition = partition_key(repository_id, key)
     # Dagster looks for a key and then inserts it; another command may be between the two.
     with suppress(IntegrityError):
