@@ -6,7 +6,7 @@ start: the removal from branches, the runs, and the certificate at the end.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -216,7 +216,10 @@ def _left_to_others(repository_id: str, options: RunOptions) -> Iterator[Step]:
 
 
 def _swept_from(
-    under: UnderPrefix, left: Collection[str], branches: Sequence[str], options: RunOptions
+    under: UnderPrefix,
+    left: Mapping[str, Sequence[Holder]],
+    branches: Sequence[str],
+    options: RunOptions,
 ) -> datetime:
     """Return when the rules let go the last commit that has it, if branches lose it now."""
     rules = under.rules or RetentionRules(0)
@@ -228,12 +231,8 @@ def _swept_from(
         # A commit that removes the entries keeps the one before it as long as its branch says.
         removed = under.read_at + (_A_DAY if branches else timedelta(0))
         ends.append(removed + timedelta(days=max(days)) + options.clock_margin)
-    # What no commit has yet may have been uploaded a moment ago.
-    written = [
-        under.read_at if once.commit is None else once.commit.creation_date
-        for address, once in under.objects.items()
-        if address in left
-    ]
+    # A restore makes an object young again.
+    written = [each.written for held in left.values() for each in held if each.written]
     return max(*ends, max(written) + options.min_age + MAX_CLOCK_SKEW)
 
 

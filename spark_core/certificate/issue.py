@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from spark_core import __version__, lakegc_keys
 from spark_core.certificate import comparison, content
 from spark_core.certificate.under_prefix import Once, UnderPrefix, under_prefix
 from spark_core.checks import confirming, verdict
-from spark_core.errors import ChainError
+from spark_core.errors import ChainError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures
@@ -27,6 +28,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.report.kind import kind_of
 from spark_core.report.past_runs import past_runs, restored
 from spark_core.run import Run
+from spark_core.storage import ObjectStore
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
@@ -47,11 +49,13 @@ class Holder:
         kind: What holds an object `elsewhere` or in its `place`, a `quarantine`, or the `store`
             after the deletion.
         until: When the days of a quarantine are over; None if nobody knows.
+        written: When an object in its place was written.
     """
 
     words: str
     kind: Literal["elsewhere", "place", "quarantine", "store"]
     until: datetime | None = None
+    written: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -243,11 +247,18 @@ def _figures(run: Run, deleted: _Deleted) -> dict[str, Any]:
     }
 
 
-def _existing(run: Run, keys: Sequence[str]) -> set[str]:
+def _existing(run: Run, keys: Sequence[str]) -> dict[str, datetime]:
+    """Return when each object was written that is there."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return {
-            key for key, there in zip(keys, pool.map(run.store.exists, keys), strict=True) if there
-        }
+        asked = pool.map(partial(_written_at, run.store), keys)
+        return {key: at for key, at in zip(keys, asked, strict=True) if at is not None}
+
+
+def _written_at(store: ObjectStore, key: str) -> datetime | None:
+    try:
+        return store.head(key).last_modified
+    except NotFoundError:
+        return None
 
 
 def _path(
@@ -306,7 +317,10 @@ def _aside(
 
 
 def _held_by(
-    once: Once, there: set[str], aside: Mapping[str, Sequence[Holder]], after: AfterDeletion
+    once: Once,
+    there: Mapping[str, datetime],
+    aside: Mapping[str, Sequence[Holder]],
+    after: AfterDeletion,
 ) -> Iterator[Holder]:
     if not once.is_inside:
         yield Holder("it lies outside the namespace, where lakegc deletes nothing", "elsewhere")
@@ -314,7 +328,7 @@ def _held_by(
         by = [f"branch {name}" for name in once.branches]
         by += [why for why in (once.kept_by, once.held_by) if why]
         nobody = "nothing refers to it under the prefix any more, and no sweep took it yet"
-        yield from (Holder(words, "place") for words in by or [nobody])
+        yield from (Holder(words, "place", written=there[once.address]) for words in by or [nobody])
     yield from aside.get(once.address, ())
     if once.is_inside and once.address not in there and after.keeps is not False:
         yield _kept_by_store(after)

@@ -327,7 +327,7 @@ def test_what_lies_in_the_quarantine_of_another_run_is_not_gone(place):
 
 
 def test_of_a_larger_run_some_objects_are_looked_for_once_more(place, monkeypatch):
-    monkeypatch.setattr(LocalStore, "exists", lambda _store, key: True)
+    monkeypatch.setattr(issue, "_written_at", lambda _store, key: datetime.now(UTC))
     monkeypatch.setattr(issue, "LOOKED_FOR", 100)
     answer, made = place.certify()
     assert answer.exit_code == 1
@@ -581,3 +581,12 @@ def test_what_was_restored_is_not_gone(place):
     assert back.exit_code == 0, back.output
     _, made = place.certify(repository="aside")
     assert "were restored" in made["statement"]
+
+
+def test_the_day_of_an_erasure_waits_until_what_came_back_is_old_enough(place):
+    back = place.lakegc("restore", "aside", place.key, "--address", f"lakefs://aside/main/{GONE}")
+    assert back.exit_code == 0, back.output
+    answer = place.lakegc("erase", "aside", "--path", GONE, "--json")
+    (wait, run, *_) = json.loads(answer.stdout)["result"]["steps"]
+    assert (wait["kind"], run["kind"]) == ("wait", "run")
+    assert datetime.fromisoformat(run["until"]) > datetime.now(UTC) + timedelta(hours=23)

@@ -13,7 +13,7 @@ from tests.support.written_run import NOW
 
 OLD = Commit("c1", (), NOW - timedelta(days=30), "m1")
 RULES = RetentionRules(14, {"main": 21})
-THERE = Holder("it is there", "place")
+THERE = Holder("it is there", "place", written=OLD.creation_date)
 
 
 def _under(*, kept=(), rules=RULES, head="c9", **once):
@@ -120,6 +120,13 @@ def test_a_day_of_what_lies_in_quarantine_is_that_of_its_sweep():
     assert [step.kind for step in both.steps] == ["run", "wait", "certify"]
     assert both.true_on == ends[0]
     assert _way(_under(), aside[0], THERE, quarantine=True).true_on == NOW + timedelta(days=30)
+
+
+def test_what_a_restore_brought_back_is_young_again():
+    back = replace(THERE, written=NOW)
+    found = _way(_under(), THERE, back, min_age=timedelta(days=2))
+    assert [step.kind for step in found.steps] == ["wait", "run", "certify"]
+    assert found.true_on == NOW + timedelta(days=2, minutes=5)
 
 
 def test_no_day_is_promised_of_a_quarantine_of_which_nobody_knows_the_end():
