@@ -111,8 +111,14 @@ class PastRun:
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes that it reclaimed and that nobody pays for any more: quarantine takes up space."""
-        return max(0, self.reclaimed[1] - self.in_quarantine[1])
+        """Bytes that it reclaimed and that nobody pays for any more: quarantine takes up space.
+
+        What an earlier sweep had saved and this one met again is taken off while it lies there.
+        """
+        deleted = self.outcomes.get("deleted", (0, 0))[1]
+        return max(0, deleted - self.restored[1] - self.in_quarantine[1]) - min(
+            deleted, self.deleted_before[1]
+        )
 
     @property
     def not_swept(self) -> tuple[int, int]:

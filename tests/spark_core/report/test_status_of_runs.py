@@ -238,3 +238,21 @@ def test_money_is_saved_once_it_is_not_paid_any_more():
     assert money() == (30, 30, 0)
     # The copies of restored objects stay until they are purged.
     assert money(in_quarantine=(2, 30), state="restored", restored=(1, 20)) == (10, 0, 30)
+
+
+def test_what_was_saved_before_and_lies_in_quarantine_now_is_paid_again():
+    outcomes = {"deleted": (2, 30)}
+    first = of_kind("all", 50 * DAY, state="swept", swept_at=NOW - 50 * DAY, outcomes=outcomes)
+
+    def saved(**more):
+        swept = {"state": "swept", "swept_at": NOW - DAY, "outcomes": outcomes}
+        again = of_kind("all", DAY, deleted_before=(2, 30), **{**swept, **more})
+        runs = [again, first]
+        found = status_of("repo", runs, NOW, pause=DAY, may_sweep=True, price=Price(1e9))
+        return found.reclaimed[1], round(found.money_per_month["reclaimed"])
+
+    assert saved(in_quarantine=(2, 30)) == (30, 0)
+    assert saved(in_quarantine=(1, 20)) == (30, 10)
+    assert saved() == (30, 30)
+    # It is not known to be back before it is swept again.
+    assert saved(state="marked", swept_at=None, outcomes={}) == (30, 30)
