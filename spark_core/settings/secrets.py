@@ -10,8 +10,9 @@ HIDDEN = "(hidden)"
 
 _BEFORE_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SECRET = re.compile(
-    r"secret|password|passwd|passphrase|token|jwt|signature|authorization|connection_?string"
+    r"secret|password|passwd|passphrase|token|jwt|signature|authorization|connection_?string|bearer"
     r"|(access|account|api|private)_?key|key(?![a-z0-9_])|(?<![a-z0-9])(pwd|sas|sig)(?![a-z0-9])"
+    r"|credential$|(?<!by)pass$"
 )
 # Such a name says where a secret is, or what kind of one.
 _POINTER = re.compile(
@@ -19,7 +20,9 @@ _POINTER = re.compile(
 )
 # In the text of another setting: `name=value`, `"name": "value"`, a URL's password, and whatever
 # stands behind the address of a Spark Connect server.
-_PAIR = re.compile(r"""([\w.-]+)(=|"\s*:\s*"|:\s+)([^\s&;,"]+)""")
+_PAIR = re.compile(
+    r"""([\w.-]+)(=|(?P<quote>["'])\s*:\s*(?P=quote)|:\s+)((?:(?:Basic|Bearer)\s+)?["']?[^\s&;,"']+)"""
+)
 _OF_URL = re.compile(r"(sc://[^;\s]*;)\S+|(//[^/\s:@]*:)[^/\s@]+(?=@)")
 
 
@@ -58,7 +61,7 @@ def shown(name: str, value: Any) -> Any:
     if is_secret(name):
         return HIDDEN
     return _PAIR.sub(
-        lambda pair: pair[1] + pair[2] + (HIDDEN if is_secret(pair[1]) else pair[3]),
+        lambda pair: pair[1] + pair[2] + (HIDDEN if is_secret(pair[1]) else pair[4]),
         _OF_URL.sub(rf"\1\2{HIDDEN}", value),
     )
 

@@ -16,7 +16,7 @@ SECRET = (
     "fs.azure.sas.fixed.token.acct.dfs.core.windows.net", "fs.azure.account.oauth2.client.secret",
     "fs.gs.auth.service.account.private.key", "fs.gs.auth.service.account.private.key.id",
     "AZURE_STORAGE_CONNECTION_STRING", "awsAccessKeyId", "api-key", "apiKey", "PGPASSWORD",
-    "Authorization",
+    "Authorization", "BEARER", "PGPASS", "ssl.server.keystore.pass", "dfs.adls.oauth2.credential",
     "access_key_id", "s3_secret_access_key", "account_key",
 )  # fmt: skip
 PLAIN = (
@@ -25,7 +25,8 @@ PLAIN = (
     "spark.kubernetes.authenticate.driver.oauthTokenFile", "spark.kerberos.keytab",
     "spark.sql.mapKeyDedupPolicy", "spark.io.encryption.keySizeBits", "spark.sasl.enabled",
     "fs.s3a.aws.credentials.provider", "hadoop.security.key.provider.path",
-    "fs.azure.account.auth.type",
+    "fs.azure.account.auth.type", "spark.executorEnv.GOOGLE_APPLICATION_CREDENTIALS",
+    "proxy.bypass",
     "token_file", "token_command", "credentials_file", "client_key", "webhook_secret_env",
 )  # fmt: skip
 
@@ -60,6 +61,9 @@ def test_no_setting_of_lakegc_itself_is_one():
         ("https://user:hush@host/x", "https://user:(hidden)@host/x"),
         ("https://a.blob/b?sv=1&sig=hush&x=2", "https://a.blob/b?sv=1&sig=(hidden)&x=2"),
         ('{"routing_key": "hush", "secret": $secret, "text": $text}', None),
+        ("curl -H 'Authorization: Bearer hush' x", "curl -H 'Authorization: (hidden)' x"),
+        ("-Da='b' --conf password='hush'", "-Da='b' --conf password=(hidden)'"),
+        ("{'client_secret': 'hush'}", "{'client_secret': '(hidden)'}"),
         ("k8s://https://1.2.3.4:443", "k8s://https://1.2.3.4:443"),
         ("arn:aws:sns:eu-west-1:1:secret-topic", "arn:aws:sns:eu-west-1:1:secret-topic"),
     ],
