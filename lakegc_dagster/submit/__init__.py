@@ -11,14 +11,16 @@ This package must not know Dagster, nor the command line of lakegc. This file is
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 
 def main() -> int:
     """Do what the command line asks for; 0 when it was done, else 1."""
     from lakegc_dagster.submit.job import run
+    from spark_core.output import exit_code_of
 
-    return run(sys.argv[1:])
+    return exit_code_of(partial(run, sys.argv[1:]))
 
 
 def _leave_the_package() -> None:

@@ -19,11 +19,19 @@ from lakegc_dagster.terminal import console
 from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
 from spark_core.clocks import SystemClock
+from spark_core.command.showing import show_end
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.handover.reference_mark import mark_id
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, phase
+from spark_core.output import lost
+from spark_core.phases import (
+    NOTHING_BY_THIS_SWEEP,
+    NOTHING_DELETED,
+    NOTHING_STARTED,
+    SWEEP_STANDS,
+    phase,
+)
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
 from spark_core.spark import placement
@@ -154,8 +162,12 @@ def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
         mark_and_sweep.collect(
             opened, steps, partial(_report, shown), marks=own_key is None, sweeps=job.sweep
         )
-    shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
-    shown.print(f"house    {house_keeping.after_run(opened).words}", markup=False, soft_wrap=True)
+    with phase(SWEEP_STANDS if job.sweep else NOTHING_DELETED):
+        shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
+        words = house_keeping.after_run(opened).words
+        shown.print(f"house    {words}", markup=False, soft_wrap=True)
+        if lost() is not None:
+            show_end(opened, "job")
 
 
 def _allowed(shown: Console, opened: Run) -> Run:

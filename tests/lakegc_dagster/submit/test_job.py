@@ -32,6 +32,7 @@ from tests.support.upstream import upstream_scenario
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+ROOT = Path(__file__).parents[3]
 GONE = {"file_2", "file_4", "file_5", "file_7", "file_9", "file_10"}
 
 
@@ -314,3 +315,30 @@ def test_the_first_sweep_of_the_form_was_refused_with_remedies_that_nobody_can_t
     assert first.count(caution) == 1
     assert "spark.lakegc.defaults.quarantine=true moves objects aside for 30 days" in first
     assert "Caution: this is the first sweep" not in again
+
+
+@pytest.mark.parametrize("reader", ["left", "full"])
+def test_a_sweep_whose_output_nobody_takes_ends_and_says_what_was_done(place, tmp_path, reader):
+    name = place.tell()
+    pairs = place.pairs().items()
+    conf = tmp_path / "spark-defaults.conf"
+    conf.write_text("".join(f"{key} {value}\n" for key, value in pairs))
+    reading, out = os.pipe() if reader == "left" else (None, os.open("/dev/full", os.O_WRONLY))
+    if reading is not None:
+        os.close(reading)
+    answer = subprocess.run(
+        [sys.executable, submit.__file__, name],
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        stdout=out,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=300,
+        text=True,
+    )
+    os.close(out)
+    assert place.everything - place.left() == GONE
+    assert answer.returncode == (0 if reader == "left" else 1), answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert f"job {name}, run 20" in answer.stderr
+    assert "ended: deleted: 6 objects" in answer.stderr
+    assert ("cannot be written" in answer.stderr) == (reader == "full")
