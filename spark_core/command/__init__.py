@@ -18,6 +18,7 @@ from functools import partial
 from spark_core.command.arguments import parser
 from spark_core.command.ending import show_error
 from spark_core.errors import INTERRUPTED, LakegcError, exit_code
+from spark_core.foreign_errors import in_a_sentence
 from spark_core.output import exit_code_of
 from spark_core.phases import state_of
 
@@ -44,9 +45,12 @@ def _done(arguments: Sequence[str] | None) -> int:
     asked = parser().parse_args(arguments)
     try:
         return int(asked.command(asked))
-    except LakegcError as error:
-        show_error(error)
-        return exit_code(error)
     except KeyboardInterrupt as ended:
         sys.stderr.write(f"\nended by Ctrl-C: {_AFTER_INTERRUPT}. {state_of(ended) or ''}\n")
         return INTERRUPTED
+    except Exception as error:
+        found = error if isinstance(error, LakegcError) else in_a_sentence(error)
+        if found is None:
+            raise
+        show_error(found)
+        return exit_code(found)

@@ -10,7 +10,7 @@ from spark_core.errors import LakegcError, SettingsError, exit_code
 from spark_core.extras import require
 from spark_core.model import RunKey
 from spark_core.output import lost
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, phase
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase
 from spark_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -150,10 +150,11 @@ def _collect(run: Run, *, marks: bool, sweeps: bool) -> None:
         require_known(run.store, run.repository.id, run.key)
     before = placement.work_so_far()
     collect(run, EventLines(write), show_report, marks=marks, sweeps=sweeps)
-    write(f"worked   {placement.work_so_far().since(before)}")
-    write(f"house    {house_keeping.after_run(run).words}\n")
-    if lost() is not None:
-        show_end(run, doing)
+    with phase(SWEEP_STANDS if sweeps else NOTHING_DELETED):
+        write(f"worked   {placement.work_so_far().since(before)}")
+        write(f"house    {house_keeping.after_run(run).words}\n")
+        if lost() is not None:
+            show_end(run, doing)
 
 
 def _settings(asked: Namespace) -> Settings:

@@ -22,7 +22,7 @@ from pyspark import __version__ as pyspark_version
 from pyspark.errors import PySparkException
 
 from spark_core.errors import LakegcError, SettingsError, sentences
-from spark_core.foreign_errors import reason
+from spark_core.foreign_errors import one_line, reason
 from spark_core.spark.class_archive import find_java
 from spark_core.spark.obstacles import obstacle
 
@@ -79,8 +79,8 @@ def check_java() -> str:
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     # A Java that takes options from its environment prints them on their own lines, before the
     # version.
-    lines = (answer.stderr + answer.stdout).splitlines() or [""]
-    line = next((each for each in lines if _JAVA_VERSION.search(each)), lines[0])
+    said = answer.stderr + answer.stdout
+    line = next((each for each in said.splitlines() if _JAVA_VERSION.search(each)), one_line(said))
     version = _JAVA_VERSION.search(line)
     if answer.returncode != 0 or version is None or int(version[1]) < least:
         raise SettingsError(f"Java: {java} answers {line!r}. {advice}")

@@ -1,6 +1,8 @@
 """`python -m spark_core` on a sandbox: what is deleted, what is said, and the exit code."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.command import main
+from spark_core.upkeep import house_keeping
 from tests.support.upstream import upstream_scenario
 
 pytestmark = pytest.mark.spark
@@ -120,6 +123,32 @@ def test_wrong_settings_and_a_wrong_name_are_one_sentence_and_exit_code_2(place,
     place.config.write_text("[server]\n")
     assert place.command("doctor") == 2
     assert "no server is named" in capsys.readouterr().err
+
+
+def test_an_error_of_the_system_outside_a_run_is_a_sentence_too(
+    place, capsys, monkeypatch, tmp_path
+):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_bytes(b"no program")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert place.command("mark", "repo") == 1
+    assert capsys.readouterr().err.startswith(
+        f"lakegc: failed: {java} cannot be used (Exec format error). "
+    )
+
+
+def test_an_error_after_a_sweep_does_not_say_that_nothing_was_deleted(place, capsys, monkeypatch):
+    def full(_run):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full")
+
+    monkeypatch.setattr(house_keeping, "after_run", full)
+    assert place.command("run", "repo") == 1
+    assert place.gone == GONE
+    said = capsys.readouterr().err
+    assert "/full cannot be used" in said
+    assert said.endswith("What the sweep deleted stands.\n")
 
 
 @pytest.mark.parametrize("words", [[], ["mark", "--run", "today"], ["mark", "repo/branch"]])

@@ -56,6 +56,14 @@ def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(
     assert repr(line) in str(refused.value)
 
 
+def test_a_java_that_does_not_take_its_options_is_told_by_what_it_says_of_them(
+    monkeypatch, tmp_path
+):
+    _java(monkeypatch, tmp_path, "NOTE: Picked up JDK_JAVA_OPTIONS: -XX:+No", "Unrecognized +No")
+    with pytest.raises(SettingsError, match=r"-XX:\+No Unrecognized \+No"):
+        check_java()
+
+
 @pytest.mark.parametrize(("spark", "least"), [("3.5.0", 11), ("3.5.9", 11), ("4.0.0", 17)])
 def test_the_oldest_java_of_a_spark_is_taken(spark, least, monkeypatch, tmp_path):
     monkeypatch.setattr(java, "pyspark_version", spark)
