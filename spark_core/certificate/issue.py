@@ -167,7 +167,10 @@ def what_is_left(run: Run, under: UnderPrefix) -> dict[str, list[Holder]]:
     after, days = run.store.after_deletion(), timedelta(days=run.options.quarantine_days)
     ends = {
         each.run: max(
-            filter(None, (each.quarantine_until, each.swept_at and each.swept_at + days)),
+            (
+                *filter(None, (each.quarantine_until,)),
+                *(at + days for at in (each.swept_at, each.moved_at) if at),
+            ),
             default=None,
         )
         for each in past_runs(run.store, run.now())

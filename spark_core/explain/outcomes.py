@@ -21,7 +21,7 @@ from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
-from spark_core.sweep.dead_sweeps import left_words
+from spark_core.sweep.plan import left_by_sweep
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ def _way_back(run: Run, address: str) -> str:
         return f"The sweep has not ended: {command} shows whether it can bring it back."
     only = "Only what the store itself keeps (versions, soft delete) can bring it back: "
     is_aside = run.store.exists(quarantine.key_of(run.key, address))
-    if is_aside and end is not None:
-        return f"The sweep left no report: {left_words(end)}. {command} shows whether it can."
+    if is_aside and end is not None and (swept is None or any(left_by_sweep(swept))):
+        return f"The sweep left no report of its end: {end.words}. {command} shows whether it can."
     if not is_aside and (swept is None or quarantine.ends_at(swept) is not None):
         return f"Nothing of it is in the run's quarantine. {only}{command} shows whether it can."
     return (

@@ -107,6 +107,14 @@ class JournalEnd(Document):
     first_until: Instant | None
     until: Instant | None
 
+    @property
+    def words(self) -> str:
+        """What lay in quarantine then, and until when it stays at least."""
+        if self.until is None:
+            return "nothing of it lay in quarantine"
+        until = f"{self.until:%Y-%m-%d %H:%M} UTC"
+        return f"{self.objects:,} objects lay in quarantine, until {until} at least"
+
 
 @dataclass(frozen=True)
 class JournalPart:

@@ -53,6 +53,7 @@ class PastRun:
         restored: Objects and bytes that restores brought back.
         quarantine_until: Until when the deleted objects can come out of quarantine, if they were
             moved there.
+        moved_at: When the last of them was moved there, if another run ended its sweep.
         in_quarantine: Objects and bytes of the run that lie there now.
         ended_by: The run that ended its sweep, which had died; empty if none did.
         kind: `clean` or `optimized`; empty if its mark did not begin, or cannot be read.
@@ -82,6 +83,7 @@ class PastRun:
     outcomes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     restored: tuple[int, int] = (0, 0)
     quarantine_until: datetime | None = None
+    moved_at: datetime | None = None
     in_quarantine: Amount = (0, 0)
     ended_by: str = ""
     kind: KindName = ""

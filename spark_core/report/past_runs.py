@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow.compute as pc
@@ -174,7 +174,10 @@ def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -
         deleted_before=_amount(expired.deleted_before),
         outcomes={} if swept is None else outcomes_of(swept),
         restored=(len(back), sum(back)),
-        quarantine_until=_promised(swept) if end is None else end.until,
+        quarantine_until=max(
+            filter(None, (_promised(swept), end.until if end else None)), default=None
+        ),
+        moved_at=end.until - timedelta(seconds=end.kept_seconds) if end and end.until else None,
         ended_by="" if end is None else end.ended_by,
         in_quarantine=_in_quarantine(store, key, swept, now) if key in there.quarantine else (0, 0),
         **kind,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from spark_core import lakegc_keys
-from spark_core.errors import ObjectExistsError, UnsafePlanError
+from spark_core.errors import ObjectExistsError
 from spark_core.lock.held_lease import Lease
 from spark_core.model import RunKey
 from spark_core.records import journal, rows_aside
@@ -17,6 +17,7 @@ from spark_core.records.journal import JournalEnd
 from spark_core.records.tables import DELETION_REPORT
 from spark_core.run import Run
 from spark_core.storage.listings import listed_together
+from spark_core.sweep.plan import has_ended
 from spark_core.sweep.quarantined import COPIES, quarantined
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -34,7 +35,8 @@ def dead_sweeps(run: Run) -> list[RunKey]:
         for row in batch.to_pylist():
             if (key := lakegc_keys.run_of(row["key"])) not in (None, run.key):
                 files.setdefault(key, {})[row["key"]] = row["last_modified"]
-    return sorted(key for key, modified in files.items() if journal.is_open(key, modified))
+    begun = (key for key, modified in files.items() if journal.is_open(key, modified))
+    return sorted(key for key in begun if not has_ended(run.store, key))
 
 
 def end_journal(run: Run, held: Lease, dead: RunKey) -> JournalEnd:
@@ -69,27 +71,3 @@ def end_journal(run: Run, held: Lease, dead: RunKey) -> JournalEnd:
     with suppress(ObjectExistsError):
         run.store.put_if_absent(journal.end_key(dead), end.to_json())
     return journal.ended(run.store, dead) or end
-
-
-def require_not_ended(run: Run) -> None:
-    """Refuse to sweep a run whose journal somebody has ended; under the lease nobody does any more.
-
-    Raises:
-        UnsafePlanError: Saying who ended it, and what lies in its quarantine.
-    """
-    end = journal.ended(run.store, run.key)
-    if end is not None:
-        raise UnsafePlanError(
-            f"the sweep of run {run.key} of {run.repository.id} left no report, and run "
-            f"{end.ended_by} ended it at {end.ended_at.isoformat()}: {left_words(end)}; nobody "
-            "goes on with it",
-            f"A newer run takes what it left. `lakegc restore {run.repository.id} {run.key}` "
-            "brings back what lies in quarantine.",
-        )
-
-
-def left_words(end: JournalEnd) -> str:
-    """Say what a sweep left that died, and until when."""
-    if end.until is None:
-        return "nothing of it lay in quarantine"
-    return f"{end.objects:,} objects lay in quarantine, until {end.until:%Y-%m-%d %H:%M} UTC"

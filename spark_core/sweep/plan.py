@@ -33,7 +33,6 @@ from spark_core.records.reading import StoredTable, load_table
 from spark_core.run import Run, require_alone
 from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
-from spark_core.sweep.dead_sweeps import require_not_ended
 
 
 def left_by_sweep(manifest: Manifest) -> tuple[int, int]:
@@ -59,7 +58,15 @@ def require_unfinished(run: Run) -> StoredTable | None:
                 f"{earlier.manifest.reading_ended.isoformat()}",
                 "Its report stands; use a new run key.",
             )
-    require_not_ended(run)
+    end = journal.ended(run.store, run.key)
+    if end is not None:
+        raise UnsafePlanError(
+            f"the sweep of run {run.key} of {run.repository.id} left no report of its end, and run "
+            f"{end.ended_by} ended it at {end.ended_at.isoformat()}: {end.words}; nobody goes on "
+            "with it",
+            f"A newer run takes what it left. `lakegc restore {run.repository.id} {run.key}` "
+            "brings back what lies in quarantine.",
+        )
     return earlier
 
 
@@ -72,10 +79,11 @@ def left_open(store: ObjectStore, keys: Iterable[RunKey]) -> set[RunKey]:
         store: Rooted at the namespace.
         keys: Runs to look at; each costs a request or two.
     """
-    return {key for key in keys if journal.is_begun(store, key) and not _has_ended(store, key)}
+    return {key for key in keys if journal.is_begun(store, key) and not has_ended(store, key)}
 
 
-def _has_ended(store: ObjectStore, key: RunKey) -> bool:
+def has_ended(store: ObjectStore, key: RunKey) -> bool:
+    """Say whether the report of a sweep tells all, or somebody has ended its journal."""
     try:
         if journal.ended(store, key) is not None:
             return True

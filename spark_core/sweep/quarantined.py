@@ -1,7 +1,7 @@
 """What lies in the quarantine of a run, and since when: its copies meet the journal of its sweeps.
 
 The journal alone says what a sweep put there. A key that it does not name is somebody else's, and
-nobody counts its days.
+nobody counts its days; but for copies that were not finished, which end with the rest.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ COPIES = pa.schema(
     ]
 )
 _LISTED = pa.schema([ADDRESS_HASH, *COPIES, pa.field("last_modified", schemas.INSTANT)])
+# What a process leaves that is killed while it copies to files: bytes of an object, under no name.
+_UNFINISHED = r"(^|/)\.lakegc-[0-9a-f]{16}\.part$"
 
 
 # What is told of a quarantine, or of a part of it: `objects` that sweeps moved there, their
@@ -51,7 +53,7 @@ def quarantined(
     The days of an object count from its last outcome in the journal. What has none after it was
     intended was moved by a sweep that died: its days count from its copy, or from the last lot that
     the journal tells of, whichever was later. The time of a file alone says nothing: a move keeps
-    it.
+    it. A copy that was not finished counts like one without an outcome.
 
     Args:
         run: Any run of the repository.
@@ -119,13 +121,16 @@ def _since(last_lot: datetime, before: datetime, bucket: Mapping[str, pa.Table])
     }
     last = pa.table({"address": rows["address"], **at}).group_by("address")
     last = last.aggregate([(name, "max") for name in at]).rename_columns(["address", *at])
-    known = copies.join(last, "address", join_type="inner")
+    found = copies.join(last, "address", join_type="left outer")
+    is_named = pc.or_(pc.is_valid(found["intended"]), pc.is_valid(found["told"]))
+    is_part = pc.match_substring_regex(found["address"], _UNFINISHED)
+    known = found.filter(pc.or_(is_named, is_part))
     is_told = pc.fill_null(pc.greater_equal(known["told"], known["intended"]), False)
     written, lot = known["last_modified"], pa.scalar(last_lot, rows["at"].type)
     copied = pc.if_else(pc.greater(written, lot), written, lot)
     since = pc.if_else(is_told, known["told"], copied)
     counted = Counter(
-        objects=known.num_rows,
+        objects=pc.sum(is_named).as_py() or 0,
         size_bytes=pc.sum(known["size_bytes"]).as_py() or 0,
         strangers=copies.num_rows - known.num_rows,
     )

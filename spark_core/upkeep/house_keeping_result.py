@@ -9,7 +9,6 @@ from typing import Any
 from spark_core.model import RunKey
 from spark_core.records.journal import JournalEnd
 from spark_core.report.values import bytes_text
-from spark_core.sweep.dead_sweeps import left_words
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.server_files import Left
 
@@ -107,7 +106,7 @@ class House:
             "not_now": pruned.not_now,
             "purged": None if pruned.purged is None else asdict(pruned.purged),
             "not_purged": pruned.not_purged,
-            "ended_sweeps": {end.run: left_words(end) for end in pruned.ended},
+            "ended_sweeps": {end.run: end.words for end in pruned.ended},
             "problem": self.problem,
             **counted,
         }
@@ -155,7 +154,7 @@ class House:
 
     def _quarantine_words(self) -> Iterator[str]:
         for end in self.pruned.ended:
-            yield f"the sweep of run {end.run} left no report and is ended: {left_words(end)}"
+            yield f"the sweep of run {end.run} left no report of its end and is ended: {end.words}"
         purged = self.pruned.purged
         if purged is not None and purged.objects:
             where = (

@@ -17,6 +17,7 @@ from spark_core.run import Run
 from spark_core.spark.failures import SPARK_FAILURES
 from spark_core.storage import ObjectStore
 from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
+from spark_core.sweep.plan import has_ended
 from spark_core.upkeep import (
     index_files,
     own_files,
@@ -106,10 +107,14 @@ def _choose(
 ) -> _Going:
     """Choose what goes; note what stays although it is old, and why."""
     quarantined = own_files.quarantined(run.store)
+    begun = (key for key, of in files.items() if journal.is_open(key, of.modified))
+    is_open = {key for key in begun if not has_ended(run.store, key)}
     newest = sorted(files, reverse=True)
     old = newest[run.options.keep_runs :]
     kept = {
-        key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None
+        key: why
+        for key in old
+        if (why := _why_kept(run, key, files[key], is_open, quarantined)) is not None
     }
     chosen = [key for key in old if key not in kept and files[key].parts]
     done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
@@ -123,9 +128,7 @@ def _choose(
     unneeded = index_files.unneeded(run, index, files, staying, done)
     of_server = _of_server(run.store, files, [key for key in old if key not in kept], server, done)
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
-    is_dead = run.options.may_sweep and any(
-        journal.is_open(key, files[key].modified) for key in files if key != run.key
-    )
+    is_dead = run.options.may_sweep and bool(is_open - {run.key})
     return _Going(
         {key: files[key] for key in chosen}, of_server, unneeded, index.sizes, is_over, is_dead
     )
@@ -157,13 +160,15 @@ def _delete(run: Run, going: _Going, held: Lease, done: Pruned) -> None:
         done.not_purged = problem or done.not_purged
 
 
-def _why_kept(run: Run, key: RunKey, files: Files, quarantined: set[RunKey]) -> str | None:
+def _why_kept(
+    run: Run, key: RunKey, files: Files, is_open: set[RunKey], quarantined: set[RunKey]
+) -> str | None:
     """Say why an old run's tables stay; None if they may go."""
     if key == run.key:
         return "it is this run"
     if files.newest is None or run.now() - files.newest < run.options.max_mark_age:
         return f"something of it was written less than {run.options.max_mark_age} ago"
-    if journal.is_open(key, files.modified):
+    if key in is_open:
         return "its sweep did not end"
     if key in quarantined:
         return "objects of it are in quarantine"
@@ -207,16 +212,13 @@ def _of_server(
 
 def _is_over(run: Run) -> tuple[bool, str | None]:
     """Say whether something may be purged; if its days are over but it may not, say why."""
-    try:
-        over = quarantine_days_over.runs_due(run)
-    except LakegcError as unknown:
-        return False, unknown.found
+    over, problem = quarantine_days_over.runs_due(run)
     if over and not run.options.may_sweep:
         return (
             False,
             f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing",
         )
-    return bool(over), None
+    return bool(over), None if problem is None else problem.found
 
 
 def _end(run: Run, held: Lease, dead: RunKey, done: Pruned) -> None:

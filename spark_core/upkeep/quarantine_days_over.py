@@ -23,8 +23,10 @@ from spark_core.upkeep.own_files import has_quarantined
 OVER = COPIES
 
 
-def runs_due(run: Run) -> tuple[RunKey, ...]:
+def runs_due(run: Run) -> tuple[tuple[RunKey, ...], LakegcError | None]:
     """Return the runs with objects that may have been in quarantine for longer than their days.
+
+    What cannot be read of a run keeps its own quarantine, and no other; it is returned, too.
 
     A sweep that left no report may still be resumed, so its quarantine is not looked at before
     somebody has ended its journal (`dead_sweeps`). The days that a report or such an end promises
@@ -34,15 +36,17 @@ def runs_due(run: Run) -> tuple[RunKey, ...]:
         run: Any run of the repository; its options say how long.
 
     Raises:
-        LakegcError: If the folder cannot be listed, or a report or an end cannot be read.
+        LakegcError: If the folder cannot be listed.
     """
-    return tuple(
-        key
-        for key in runs(run.store)
-        if (due := _due_from(run, key)) is not None
-        and run.now() >= due
-        and has_quarantined(run.store, key)
-    )
+    found, problem = list[RunKey](), None
+    for key in runs(run.store):
+        try:
+            due = _due_from(run, key)
+            if due is not None and run.now() >= due and has_quarantined(run.store, key):
+                found.append(key)
+        except LakegcError as unreadable:
+            problem = unreadable
+    return tuple(found), problem
 
 
 def _due_from(run: Run, key: RunKey) -> datetime | None:
@@ -68,8 +72,9 @@ def list_due(run: Run, planned: str) -> tuple[tuple[Part, ...], int, LakegcError
         Parts with columns of `OVER`; how many keys in the folders no sweep put there; and why a run
         was passed over.
     """
-    receipts, strangers, problem = list[Receipt](), 0, None
-    for key in runs_due(run):
+    receipts, strangers = list[Receipt](), 0
+    due, problem = runs_due(run)
+    for key in due:
         target = Target(run.store, planned, writing.new_attempt(), OVER, holds=writing.HELD_BYTES)
         list_run = partial(quarantined, run, key, target, _before(run, key))
         try:

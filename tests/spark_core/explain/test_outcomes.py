@@ -214,7 +214,8 @@ def test_of_a_sweep_that_died_it_is_told_what_its_end_says_and_when_the_copy_is_
     end = JournalEnd(str(written.run.key), "2026-11-21T02-00-00Z", NOW, 1, 4, 30, NOW, NOW)
     store.put(end_key(written.run.key), end.to_json())
     assert way_back().startswith(
-        "The sweep left no report: 1 objects lay in quarantine, until 2026-11-20 02:00 UTC. "
+        "The sweep left no report of its end: 1 objects lay in quarantine, until 2026-11-20 02:00 "
+        "UTC at least. "
     )
     store.delete([copy])  # the purge
     assert way_back().startswith("Nothing of it is in the run's quarantine. Only what the store")

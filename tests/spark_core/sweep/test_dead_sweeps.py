@@ -6,12 +6,15 @@ import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 
 from spark_core import lakegc_keys
+from spark_core.certificate.issue import what_is_left
 from spark_core.errors import CorruptTableError, LeaseLostError, UnsafePlanError
+from spark_core.explain.outcomes import outcomes_of
 from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.records import journal
@@ -55,6 +58,17 @@ def moved(dead, *addresses, outcome="deleted", at=NOW, copied=NOW):
         where, instant = Path(store.options.local_path, "repo", key), copied.timestamp()
         os.utime(where, (instant, instant))
     dead.journal(dict.fromkeys(addresses, 4), outcome, at=at)
+
+
+def reported(dead, days, **outcomes):
+    """Let the sweep have left a report, and a journal that was written after it as files tell."""
+    told = {f"data/s/{name}": (4, said, None) for name, said in outcomes.items()}
+    report = dead.sweep(told, quarantine_days=days)
+    folder = Path(dead.run.store.options.local_path, "repo", journal.folder(dead.run.key))
+    later = datetime.now(UTC).timestamp() + 60
+    for part in folder.iterdir():
+        os.utime(part, (later, later))
+    return report
 
 
 def end(tonight):
@@ -184,8 +198,9 @@ def test_nobody_goes_on_with_what_was_ended(tonight, dead):
     with pytest.raises(UnsafePlanError) as refused:
         require_unfinished(dead.run)
     said = str(refused.value)
-    assert f"the sweep of run {dead.run.key} of repo left no report, and run {tonight.key}" in said
-    assert "1 objects lay in quarantine, until 2026-12-20 02:00 UTC" in said
+    left = f"the sweep of run {dead.run.key} of repo left no report of its end, and run"
+    assert f"{left} {tonight.key} ended it at" in said
+    assert "1 objects lay in quarantine, until 2026-12-20 02:00 UTC at least" in said
     assert f"`lakegc restore repo {dead.run.key}`" in said
     assert left_open(tonight.store, [dead.run.key]) == set()
 
@@ -195,6 +210,61 @@ def test_its_own_sweep_and_one_with_a_report_are_not_ended(tonight, dead):
     dead.sweep({"data/s/a": (4, "deleted", None), "data/s/b": (4, "failed", "held")})
     Written(tonight).journal({"data/s/c": 4}, outcome=None)
     assert dead_sweeps(tonight) == []
+
+
+def test_a_sweep_whose_report_tells_all_is_not_ended_whatever_the_times_of_its_files(marked, dead):
+    # A namespace that was copied has the times of the copy.
+    reported(dead, 30, a="deleted")
+    assert dead_sweeps(marked) == []
+    assert house_keeping.keep_house(marked).pruned.ended == []
+    marked.environment.clock.instant = datetime.now(UTC) + 10 * DAY
+    assert prune(marked).kept == {str(dead.run.key): "objects of it are in quarantine"}
+
+
+def test_a_report_in_part_keeps_its_promise_when_the_sweep_after_it_is_ended(marked, dead):
+    moved(dead, "data/s/b", at=NOW + timedelta(hours=3))
+    report = reported(dead, 30, a="deleted", b="failed")
+    lowered = replace(marked, options=replace(marked.options, quarantine_days=1))
+    (told,) = end(lowered)
+    assert told.words == "2 objects lay in quarantine, until 2026-11-21 05:00 UTC at least"
+    *_, past = past_runs(marked.store, marked.now())
+    assert past.quarantine_until == report.reading_ended + 30 * DAY
+    second = timedelta(seconds=1)
+    assert purged_by(lowered, past.quarantine_until - second) == set()
+    assert purged_by(lowered, past.quarantine_until + second) == {"data/s/a", "data/s/b"}
+
+
+def test_a_report_that_came_while_its_journal_was_ended_is_what_is_told(marked, dead):
+    end(marked)
+    dead.sweep({"data/s/a": (4, "deleted", None)}, quarantine_days=30)
+    way_back = outcomes_of(dead.run, ["data/s/a"])["data/s/a"].reasons[-1]
+    assert way_back.text.startswith("What was deleted was moved to quarantine, under local://repo/")
+
+
+@pytest.mark.parametrize("days", [1, 90])
+def test_an_erasure_is_promised_for_the_day_after_which_it_is_purged(marked, dead, days):
+    end(marked)
+    changed = replace(marked, options=replace(marked.options, quarantine_days=days))
+    once = SimpleNamespace(is_inside=True, address="data/s/a")
+    under = SimpleNamespace(objects={"data/s/a": once})
+    (holder,) = what_is_left(changed, under)["data/s/a"]
+    assert holder.until == NOW + max(days, 30) * DAY
+    second = timedelta(seconds=1)
+    assert purged_by(changed, holder.until - second) == set()
+    assert purged_by(changed, holder.until + second) == {"data/s/a"}
+
+
+def test_a_copy_that_was_not_finished_goes_with_the_rest_and_is_no_object(tonight, dead):
+    moved(dead, "data/s/a")
+    store, unfinished = dead.run.store, key_of(dead.run.key, "data/s/.lakegc-0123456789abcdef.part")
+    store.put(unfinished, b"12")
+    os.utime(Path(store.options.local_path, "repo", unfinished), (0, NOW.timestamp() + 3600))
+    (told,) = end(tonight)
+    assert (told.objects, told.size_bytes) == (1, 6)
+    assert told.until == NOW + 30 * DAY + timedelta(hours=1)
+    assert purged_by(tonight, told.until - timedelta(seconds=1)) == {"data/s/a"}
+    assert purged_by(tonight, told.until + timedelta(seconds=1)) == {unfinished.split("/", 5)[-1]}
+    assert aside(tonight) == set()
 
 
 def test_who_lost_the_lease_ends_nothing(tonight, dead):
@@ -222,6 +292,21 @@ def test_a_journal_that_cannot_be_read_keeps_its_own_quarantine_and_no_other(ton
     assert not tonight.store.exists(key_of(dead.run.key, "data/s/a"))
 
 
+def test_an_end_that_cannot_be_read_keeps_its_own_quarantine_and_no_other(marked, dead):
+    other = Written(marked.at(RunKey.at(NOW - DAY)))
+    moved(other, "data/s/a")
+    end(marked)
+    marked.store.put(journal.end_key(other.run.key), b"damaged")
+    marked.environment.clock.instant = NOW + 31 * DAY
+    needed = Needed(marked.now(), hashes_of())
+    with mock.patch.object(purge_quarantine, "needed_finder", return_value=lambda *_: needed):
+        done = prune(marked)
+    assert "_ended.json" in done.not_purged
+    assert done.purged.objects == 1
+    assert marked.store.exists(key_of(other.run.key, "data/s/a"))
+    assert not marked.store.exists(key_of(dead.run.key, "data/s/a"))
+
+
 @pytest.fixture
 def marked(tonight, dead):
     """Both runs are marked; the sweep of the first died."""
@@ -235,11 +320,12 @@ def marked(tonight, dead):
 def test_house_keeping_ends_a_dead_sweep_and_names_it(marked, dead):
     house = house_keeping.keep_house(marked)
     words = (
-        f"the sweep of run {dead.run.key} left no report and is ended: 1 objects lay in quarantine"
+        f"the sweep of run {dead.run.key} left no report of its end and is ended: "
+        "1 objects lay in quarantine, until 2026-12-20 02:00 UTC at least"
     )
-    assert f"{words}, until 2026-12-20 02:00 UTC" in house.words
+    assert words in house.words
     assert house.facts["ended_sweeps"] == {
-        str(dead.run.key): "1 objects lay in quarantine, until 2026-12-20 02:00 UTC"
+        str(dead.run.key): "1 objects lay in quarantine, until 2026-12-20 02:00 UTC at least"
     }
     assert aside(marked) == {"data/s/a"}
 

@@ -310,7 +310,7 @@ def test_what_was_never_sent_is_left(written, store, monkeypatch):
         purge_quarantine, "needed_finder", lambda _run: lambda *_: Needed(run.now(), hashes_of())
     )
     monkeypatch.setattr(store, "exists", _away)
-    monkeypatch.setattr(quarantine_days_over, "runs_due", lambda _run: (run.key,))
+    monkeypatch.setattr(quarantine_days_over, "runs_due", lambda _run: ((run.key,), None))
     with pytest.raises(TransientError):
         purge_quarantine.purge(run, lease_of(run, _away), done)
     assert (done.objects, done.left, done.unknown) == (0, 2, 0)
@@ -359,9 +359,9 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
 def test_where_everything_is_gone_nothing_is_due(written, store):
     sweep(written)
     run = after(written.run, 31)
-    assert quarantine_days_over.runs_due(run) == (run.key,)
+    assert quarantine_days_over.runs_due(run) == ((run.key,), None)
     end(run)
-    assert quarantine_days_over.runs_due(run) == ()
+    assert quarantine_days_over.runs_due(run) == ((), None)
 
 
 @pytest.mark.parametrize(

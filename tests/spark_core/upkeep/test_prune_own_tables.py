@@ -131,8 +131,11 @@ def test_a_run_whose_sweep_did_not_end_stays(run):
 def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     for day in (0, 1):
         mark(run, day)
-    then = mark(run, 2, swept=True)
-    # The report named failures; another sweep took them up, and was killed before its report.
+    then = mark(run, 2)
+    # The report names failures; another sweep took them up, and was killed before its report.
+    Written(then).journal({"data/s/y": 4}, "failed")
+    Written(then).sweep({"data/s/y": (4, "failed", None)})
+    run.store.put(lakegc_keys.report_keys(then.key, swept=True)["json"], b"{}")
     Written(then).journal({"data/s/y": 4}, outcome=None)
     (later,) = (key for key in keys_of_day(run, 2) if "/intent-ab12.0.0.0.1-" in key)
     _touch(tmp_path, later, seconds=+10)
