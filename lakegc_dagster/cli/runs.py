@@ -355,7 +355,8 @@ def _of_kind(kind: KindStatus) -> list[str]:
     said += [f"refused by {name}: {why}" for name, why in kind.refused]
     if kind.waits_for:
         size = f"{kind.waiting[0]:,} objects, {bytes_text(kind.waiting[1])}"
-        said.append(f"{size} wait for {kind.waits_for}. Next: {kind.next_step}")
+        following = f" Next: {kind.next_step}" if kind.next_step else ""
+        said.append(f"{size} wait for {kind.waits_for}.{following}")
     return said
 
 

@@ -84,7 +84,7 @@ def build_launched(
     )
     def launched_run(context: dg.AssetExecutionContext, config: LaunchedConfig) -> Iterator[Result]:
         with raising_failures(lambda _error: None, retries=retries[context.run_id]):
-            asked = asked_of(context, settings, config)
+            asked = asked_of(context, settings, config, names)
             try:
                 done = launcher(context, {ASKED: asked})
             except Exception as lost:
@@ -97,7 +97,9 @@ def build_launched(
     return launched_run
 
 
-def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: LaunchedConfig) -> Told:
+def asked_of(
+    context: dg.AssetExecutionContext, settings: Settings, config: LaunchedConfig, names: Names
+) -> Told:
     """Return what the entry is asked for, as `entry.Asked` has it.
 
     Raises:
@@ -115,7 +117,7 @@ def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: Laun
         "options": config.model_dump(),
         "is_backfill": is_of_a_backfill(context.run.tags),
         "made": made_assets(context),
-        "failed": [str(earlier) for earlier in failed_before(context)],
+        "failed": [str(earlier) for earlier in failed_before(context, names)],
     }
 
 
@@ -169,7 +171,7 @@ def results_of(
             pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
             forget_runs(context.instance, repository_id, pruned, names)
             left_open = {RunKey.parse(run) for run in told.get("left_open", ())}
-            forget_failed(context, names, failed_before(context), left_open=left_open)
+            forget_failed(context, names, failed_before(context, names), left_open=left_open)
             report_run(context, names)
 
 

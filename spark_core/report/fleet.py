@@ -164,7 +164,7 @@ def _finding(row: FleetRow) -> str:
             said.append(f"{_size(kind.waiting)} wait for {kind.waits_for}.")
             steps.append(kind.next_step)
     words = "".join(f"<p>{escape(each)}</p>" for each in said)
-    next_steps = "".join(f"<p><code>{escape(step)}</code></p>" for step in steps)
+    next_steps = "".join(f"<p><code>{escape(step)}</code></p>" for step in steps if step)
     mood = "noticed" if row.state == "overdue" else "refused"
     return (
         f'<div class="finding {mood}"><p><b>{escape(status.repository)}</b>: {row.state}</p>'

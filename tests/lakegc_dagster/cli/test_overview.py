@@ -116,7 +116,7 @@ def test_status_is_one_line_for_each_repository_and_says_how_to_go_on(place):
     assert re.search(r"never +never +nothing +nothing +\d+, .* yes", rows["team-a"])
     assert re.search(r" –  +no$", rows["team-b"].strip())  # noqa: RUF001 - a dash, as in any table
     assert "team-a: no mark of it ever passed." in answer.stdout
-    assert f"next     lakegc confirm team-a expired_share_is_plausible --run {place.key}" in (
+    assert f"Next: lakegc confirm team-a expired_share_is_plausible --run {place.key}" in (
         answer.stdout
     )
     assert re.search(
