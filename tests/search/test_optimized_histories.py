@@ -17,7 +17,7 @@ from tests.support.optimized_machine import OptimizedMachine
 pytestmark = pytest.mark.spark
 
 # Whole histories: as many are at least played in the default, the slow and the deep tests.
-FEW_HISTORIES, HISTORIES, DEEP_HISTORIES = 6, 20, 300
+FEW_HISTORIES, HISTORIES, DEEP_HISTORIES = 4, 20, 300
 # Of short histories: little is there, one run begins a history, and one ends it.
 STORY = ((50, "main", "a"), (40, "gone", "b"), (20, "main", "a"), (11, "dev", "dir/c"))
 SHORT = {"is_short": True, "most_runs": 1, "story": STORY, "steps": 12}

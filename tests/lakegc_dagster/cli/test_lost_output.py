@@ -117,8 +117,7 @@ def test_a_sweep_with_a_closed_output_or_a_full_disk_ends_as_well(place):
     assert "Traceback" not in answer.stderr
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("word", ["--version", "--help"])
+@pytest.mark.parametrize(("program", "word"), [("lakegc", "--version"), ("engine", "--help")])
 def test_what_is_shown_before_any_work_is_dropped_without_a_traceback(place, left, program, word):
     assert place.run(program, word, out=left).stderr == ""
     closed = place.run(program, word, out=None, close=CLOSE)
@@ -166,6 +165,7 @@ def test_an_output_that_does_not_wait_gets_everything(place):
         assert shown.wait(60) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", ["0", ""])
 def test_a_width_of_0_is_no_width(place, width):
     """Both as a file and as a terminal that tells no width of its own."""
