@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from lakegc_dagster.terminal.spark_output import OUTPUT
-from spark_core.errors import LakegcError, RefusedError, SettingsError, kind_of
+from spark_core.errors import LakegcError, kind_of
 from spark_core.event_lines import EventLines, found_text
 from spark_core.events import Event
 from spark_core.plain_text import bytes_text, visible
@@ -286,5 +286,5 @@ def show_error(shown: Console, error: LakegcError) -> None:
         # an error may have somebody's name in it.
         first = f"lakegc: {title}: {lines[0]}"
         shown.print(first, *lines[1:], sep="\n  ", markup=False, soft_wrap=True)
-    if OUTPUT.log and OUTPUT.log.exists() and not isinstance(error, RefusedError | SettingsError):
+    if OUTPUT.log and OUTPUT.log.exists() and "Spark" in str(error):
         shown.print(f"Spark's own lines are in {OUTPUT.log}.", markup=False, soft_wrap=True)

@@ -207,8 +207,8 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     assert explain(later, "data/never/was").state == "unknown"
 
     # A path that its branch has no longer is known to the run that let the object go.
-    assert addresses_of_path(later, "lakefs://repo/main/d_0316") == [gone.address]
-    now, before = addresses_of_path(later, "lakefs://repo/main/features/00")
+    assert addresses_of_path(later, "lakefs://repo/main/d_0316") == ([gone.address], "")
+    (now, before), _ = addresses_of_path(later, "lakefs://repo/main/features/00")
     assert (explain(run, now).state, explain(run, before).state) == ("kept", "deleted")
     experiment = [file.address for file in story.deleted if file.path.startswith("trials/")]
     assert sorted(let_go_under(run, "trials/")) == sorted(experiment)

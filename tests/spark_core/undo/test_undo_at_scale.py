@@ -498,7 +498,7 @@ def test_a_restore_reads_each_table_once_however_many_objects_there_are(written,
     calls = _calls(run, faults, restore.restore)
     for spec in (tables.DELETION_REPORT, tables.EXPIRED_ADDRESSES, tables.NAMESPACE_SLICES):
         assert set(_reads_of_parts(calls, spec).values()) == {1}, spec.name
-    assert len([call for call in calls if call.what == "transfer"]) == 60
+    assert len([call for call in calls if call.what == "link_to"]) == 60
 
 
 def _rows(table):
