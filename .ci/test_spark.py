@@ -31,7 +31,7 @@ SPARKS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4"}
 NEWEST, CONNECT, PYTHON, OLDEST = "newest", "connect", "python3.13", "oldest"
 NAMES = (*SPARKS, NEWEST, CONNECT, PYTHON, OLDEST)
 ENVIRONMENTS = Path(sys.prefix) / ".sparks"
-LAKEGC = "from lakegc_dagster.cli.main import main; main()"
+LAKEGC = "from spark_core.cli.main import main; main()"
 WANTED_BY_TESTS = ("hypothesis", "moto[s3,server]", "pytest", "pytest-timeout")
 TESTS = {
     "fates": ["tests/spark_versions"],

@@ -31,7 +31,7 @@ _STAGED = "uncommitted_addresses"
 _START = """
 import sys
 from pathlib import Path
-from lakegc_dagster.terminal.java_process import end, start_quietly
+from spark_core.terminal.java_process import end, start_quietly
 from spark_core.settings import load_settings
 from spark_core.spark.session import start_session
 

@@ -110,7 +110,6 @@ def _checks_on(names: Names, spec: TableSpec) -> dg.AssetChecksDefinition:
                 results = engine.checks_of_stored_tables.judge(run, spec)
             else:
                 results = engine.closed_runs.results(run, spec, repeated)
-        runs.observer.checked(results)
         if repeated is None:
             yield from _shown(context.partition_key, results, names)
         else:

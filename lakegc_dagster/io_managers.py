@@ -40,7 +40,6 @@ class TableIOManager(dg.IOManager):
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
-            self._runs.observer.stored(stored.manifest)
             shown = page_to_open(run, page_after(run, stored.manifest.table, page))
             asked = of_stored(stored.manifest, run.options.price, shown)
             where = f"{run.store.root}{tables.folder(spec, run.key)}"

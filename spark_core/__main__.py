@@ -1,8 +1,6 @@
-"""`python -m spark_core`: the engine as a program."""
+"""`python -m spark_core`: the commands of `lakegc`."""
 
-import sys
-
-from spark_core.command import main
+from spark_core.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

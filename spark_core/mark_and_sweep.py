@@ -1,56 +1,145 @@
-"""A whole mark and a whole sweep in this process, for programs without an orchestrator."""
+"""A whole run in this process: a mark, a sweep, or both, as every command and program drives it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from spark_core import mark, report
 from spark_core import sweep as sweeping
 from spark_core.checks import CheckResult, verdict
-from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    DeletionFailedError,
+    LakegcError,
+    RefusedError,
+)
 from spark_core.events import Event, OnEvent
 from spark_core.handover import reference_mark
-from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
-from spark_core.records import tables
+from spark_core.model import Job
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase
+from spark_core.records import storing, tables
+from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
 from spark_core.references.policies import expirations as policies
 from spark_core.report import Report
+from spark_core.report.past_runs import require_known
 from spark_core.run import Run
+from spark_core.spark import placement
+from spark_core.spark.placement import Work
+from spark_core.spark.session import default_master
+from spark_core.sweep.plan import require_unfinished
+from spark_core.tries import until_done
+from spark_core.upkeep import house_keeping
 
 
-def collect(
-    run: Run, on_event: OnEvent, show: Callable[[Run], None], *, marks: bool, sweeps: bool
-) -> None:
-    """Mark a repository, sweep its mark, or do both; what was found is shown before any refusal.
+@dataclass
+class Collected:
+    """What a run did, and what ended it.
+
+    Attributes:
+        run: The run.
+        job: What was asked of it.
+        manifests: The tables that are stored, by name.
+        checks: What the checks of the mark said.
+        report: The report of a mark that was not swept; None if there is none.
+        house: What house-keeping did and found, in words; None if there was none.
+        error: The refusal or failure that ended it; None if all was done.
+        work: Who did the work.
+    """
+
+    run: Run
+    job: Job
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    checks: Sequence[CheckResult] = ()
+    report: Report | None = None
+    house: str | None = None
+    error: LakegcError | None = None
+    work: Work = field(default_factory=Work)
+
+
+def collect(run: Run, job: Job, on_event: OnEvent = lambda _: None) -> Collected:
+    """Mark a repository, sweep its mark, or do both, and keep house.
+
+    A step is tried again where that may help (`spark_core.tries`).
 
     Args:
         run: The run.
-        on_event: Called for every table.
-        show: Shows the report of a mark that nothing sweeps here, and that of a sweep.
-        marks: Make the mark; else it is there.
-        sweeps: Delete what it names.
+        job: What to do.
+        on_event: Told of every step of every table.
 
-    Raises:
-        VerdictError: If the mark did not pass its checks; nothing was deleted.
-        DeletionFailedError: If the store did not delete everything.
-        LakegcError: The error of any step.
+    Returns:
+        What was done. An error of lakegc that ended it is in it, and not raised.
+
+    Examples:
+        >>> collect(run, "mark").error is None
+        True
     """
-    if marks:
-        found = mark_and_conclude(run, on_event)
-        if not found.passed or not sweeps:
-            show(run)
-        require_passed(run, found)
-    if sweeps:
+    done, before = Collected(run, job), placement.work_so_far()
+
+    def tell(event: Event) -> None:
+        if event.kind == "stored":
+            done.manifests[event.table] = run.load(tables.BY_NAME[event.table]).manifest
+        on_event(event)
+
+    try:
+        _collect(done, tell)
+    except LakegcError as error:
+        done.error = error
+    done.work = placement.work_so_far().since(before)
+    return done
+
+
+def _collect(done: Collected, on_event: OnEvent) -> None:
+    run, job = done.run, done.job
+    with phase(NOTHING_BY_THIS_SWEEP if job == "sweep" else NOTHING_DELETED):
+        if job != "mark":
+            require_possible(run, job)
+        if default_master() is None:
+            # YARN takes a program that never asks for its session for one that failed.
+            run.environment.spark()
+    if job != "sweep":
+        concluded = _mark_and_conclude(run, on_event)
+        done.checks, done.report = concluded.results, concluded.report
+        refused = verdict.refusal_of(run.repository.id, run.key, concluded.results)
+        if refused is not None or not concluded.verdict.passed:
+            raise refused or verdict.not_passed(run.repository.id, run.key, "it did not pass")
+    if job != "mark":
         stored = sweep(run, on_event)
         with phase(SWEEP_STANDS):
-            show(run)
+            done.report = report.load(run)
             sweeping.require_complete(stored)
+    with phase(NOTHING_DELETED if job == "mark" else SWEEP_STANDS):
+        done.house = house_keeping.after_run(run).words
+
+
+def require_possible(run: Run, job: Job) -> None:
+    """Refuse what no run of a key can do; a few small reads of the store, and no Spark.
+
+    Args:
+        run: The run.
+        job: What is asked of it.
+
+    Raises:
+        UnsafePlanError: If the repository's mode forbids the sweep.
+        ClosedPartitionError: If the run was marked or swept already.
+        NotFoundError: If there is no such run to sweep.
+        VerdictError: If its mark did not end.
+    """
+    if job != "mark":
+        sweeping.require_switched_on(run)
+    if job != "sweep":
+        storing.require_open(run.store, tables.NAMESPACE_SLICES, run.key)
+        return
+    require_known(run.store, run.repository.id, run.key)
+    require_unfinished(run)
+    verdict.load(run)
 
 
 def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
@@ -67,20 +156,22 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     Raises:
         LakegcError: The error of any step; the steps before it stay stored.
     """
-    with phase(NOTHING_DELETED):
-        return _mark_and_conclude(run, on_event)
+    return _mark_and_conclude(run, on_event).verdict
 
 
-def _mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
+def _mark_and_conclude(run: Run, on_event: OnEvent) -> Concluded:
     made: dict[str, StoredTable] = {}
-    for spec in tables.MARK_TABLES:
-        if spec is tables.EXPIRED_ADDRESSES:
-            policies.store_if_asked(run)
-        made[spec.name] = _keep(run, spec, partial(mark.make, run, spec, made), on_event)
-    concluded = conclude_and_report(run)
-    for result in concluded.results:
-        on_event(Event.checked(result))
-    return concluded.verdict
+    with phase(NOTHING_DELETED):
+        for spec in tables.MARK_TABLES:
+            if spec is tables.EXPIRED_ADDRESSES:
+                policies.store_if_asked(run)
+            made[spec.name] = _keep(run, spec, partial(mark.make, run, spec, made), on_event)
+        concluded = until_done(
+            lambda _: conclude_and_report(run), "verdict", on_event, run.environment.clock
+        )
+        for result in concluded.results:
+            on_event(Event.checked(result))
+    return concluded
 
 
 @dataclass(frozen=True)
@@ -221,21 +312,10 @@ def _keep_sweep(run: Run, draft: Draft) -> StoredTable:
         return there
 
 
-def require_passed(run: Run, found: Verdict) -> None:
-    """Refuse to go on with a mark that did not pass.
-
-    Raises:
-        VerdictError: With the checks that failed.
-    """
-    failed = [f"{check['name']}: {check['summary']}" for check in found.failed]
-    if failed or not found.passed:
-        raise verdict.not_passed(run.repository.id, run.key, "; ".join(failed) or "it did not pass")
-
-
 def _keep(
     run: Run, spec: TableSpec, make: Callable[[], Draft | StoredTable], on_event: OnEvent
 ) -> StoredTable:
     on_event(Event("started", spec.name))
-    stored, _ = keep(run, make())
+    stored, _ = until_done(lambda _: keep(run, make()), spec.name, on_event, run.environment.clock)
     on_event(Event.stored(stored.manifest))
     return stored

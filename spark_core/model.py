@@ -6,8 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Literal, TypeAlias
 
 from spark_core.errors import SettingsError
+
+# What may be asked of a run.
+Job: TypeAlias = Literal["mark", "mark_and_sweep", "sweep"]
 
 _RUN_KEY = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z")
 # The first and the last second that `datetime` holds.

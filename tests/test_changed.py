@@ -83,4 +83,4 @@ def test_every_import_of_this_project_leads_to_a_file():
     graph = Imports(ROOT)
     reached = graph.reached_from("tests/roundtrip/test_inventory.py")
     assert {"spark_core/mark/listing.py", "spark_core/storage/inventory/iceberg.py"} <= reached
-    assert "lakegc_dagster/notices/sending.py" not in reached
+    assert "spark_core/notices/sending.py" not in reached

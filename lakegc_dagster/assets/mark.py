@@ -101,7 +101,6 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
         concluded, repeated = engine.closed_runs.conclude_or_stored(
             run, again=context.retry_number > 0
         )
-        runs.observer.concluded(run, concluded.report)
         page = page_to_open(run, concluded.page)
         headline = of_verdict(concluded.report, run.options.price, page)
         told = above(headline, counters_metadata(concluded.facts))

@@ -45,7 +45,7 @@ def build_repositories(
         It is read from the stores, so runs of every machine are in it. The plots show the figures
         of each repository apart.
         """
-        from lakegc_dagster.stored_runs.overview import overview
+        from spark_core.stored_runs.overview import overview
 
         before = placement.work_so_far()
         with raising_failures(lambda _error: None), phase(NOTHING_DELETED):

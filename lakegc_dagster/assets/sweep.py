@@ -28,7 +28,6 @@ def deletion_report(
 
     def tell(progress: "Progress") -> None:
         context.log.info(str(progress))
-        runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
     with runs.making(context.partition_key, tables.DELETION_REPORT, config) as run:
         return engine.closed_runs.sweep_or_stored(run, tell, may_begin=not is_at_rest(context))

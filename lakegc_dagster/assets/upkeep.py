@@ -45,7 +45,6 @@ def house_keeping(
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
         house = engine.house_keeping.after_run(run)
         left_open = engine.sweep.left_open(run.store, failed)
-    runs.observer.kept_house(house)
     context.log.info(house.words)
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
     repository_id, _ = parse_partition_key(context.partition_key)

@@ -1,4 +1,1 @@
-"""The command line `lakegc`: one module for each group of commands, put together in `main`.
-
-It must not decide what may go: it reads the settings, launches jobs and shows what they say.
-"""
+"""The commands of `lakegc` that need Dagster or the sandbox: `ui` and `demo`."""

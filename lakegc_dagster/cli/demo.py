@@ -7,7 +7,7 @@ from typing import Literal, NoReturn
 
 import click
 
-from lakegc_dagster.cli.common import guarded, output_options
+from spark_core.cli.common import guarded, output_options
 
 
 @click.command()
@@ -76,9 +76,9 @@ def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
     """  # noqa: D301 - as above
 
     def body() -> int:
-        from lakegc_dagster.cli.warm_up import run_warm_up
-        from lakegc_dagster.terminal import console
+        from spark_core.cli.warm_up import compile_loops
 
-        return run_warm_up(console.console(), again=again)
+        compile_loops()
+        return 0
 
     raise SystemExit(guarded(body, verbose=verbose, debug=debug))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from lakegc_dagster.cli.common import command_body, read_settings
+from spark_core.cli.common import command_body, read_settings
 
 
 @click.command()
@@ -42,7 +42,7 @@ def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster.demo import sandbox as demo_sandbox
     from lakegc_dagster.launch import ui as dagster_ui
-    from lakegc_dagster.terminal import console
+    from spark_core.terminal import console
 
     if sandbox and config is None:
         config = demo_sandbox.settings_file(demo_sandbox.DIRECTORY)

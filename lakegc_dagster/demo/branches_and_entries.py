@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
-from lakegc_dagster.stored_runs import open_stored
-from lakegc_dagster.terminal import console
 from spark_core.branches import removal
 from spark_core.branches.stale import delete_branches, marked
 from spark_core.model import RunKey
 from spark_core.run import Run
 from spark_core.settings import Settings
+from spark_core.stored_runs import open_stored
+from spark_core.terminal import console
 
 REMOVE = f"Remove: lakegc retention remove {REPOSITORY_ID}; entries go by a commit, and no object"
 CLEAR = (

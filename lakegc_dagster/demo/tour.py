@@ -20,19 +20,15 @@ from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.branches_and_entries import CLEAR, REMOVE, show_branches, show_removal
 from lakegc_dagster.demo.proof import ApiReader, Proof, prove
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
-from lakegc_dagster.launch.run_job import LaunchResult, launch
-from lakegc_dagster.runs.job_names import JobName
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.policy_history import POLICY, policy_history
 from lakegc_dagster.sandbox.story import Story
-from lakegc_dagster.stored_runs import explained, load_report, local_path, open_stored
-from lakegc_dagster.terminal import console
-from lakegc_dagster.terminal.java_process import start_quietly
 from spark_core import lakegc_keys
 from spark_core.errors import UnsafePlanError
 from spark_core.explain import Explanation
-from spark_core.model import RunKey
+from spark_core.mark_and_sweep import Collected, collect
+from spark_core.model import Job, RunKey
 from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.plain_text import bytes_text
 from spark_core.records import tables
@@ -40,9 +36,14 @@ from spark_core.records.figures import DeletionFigures
 from spark_core.references.policies import parsing, versions
 from spark_core.references.policies.confirmed import CHECK, confirm_marked
 from spark_core.report import Report
-from spark_core.run import Run
+from spark_core.run import Run, open_run
+from spark_core.run.local_path import local_path
 from spark_core.settings import Settings, load_settings
+from spark_core.settings.environment import open_environment
 from spark_core.spark.java import check_java
+from spark_core.stored_runs import explained, load_report, open_stored
+from spark_core.terminal import console
+from spark_core.terminal.java_process import start_quietly
 
 # The first characters are enough to know the id of a commit or an object.
 _ID_SHOWN = 10
@@ -95,7 +96,7 @@ def run_demo(
 
         _heading(shown, next(headings), "Mark: find what may go; nothing is deleted yet")
         marked = _run(shown, settings, "mark", key)
-        run, found, _ = load_report(settings, REPOSITORY_ID, key)
+        run, found = load_report(settings, REPOSITORY_ID, key)
         _show_plan(shown, told, found, explained(run), every=every)
 
         _heading(shown, next(headings), "Sweep: delete it")
@@ -110,7 +111,8 @@ def run_demo(
             _heading(shown, next(headings), _PROOF)
             proof = prove(told, ApiReader(settings.server_options(), REPOSITORY_ID), run.store)
             _show_proof(shown, proof)
-            _, _, page = load_report(settings, REPOSITORY_ID, key)
+            swept, _ = load_report(settings, REPOSITORY_ID, key)
+            page = local_path(swept, lakegc_keys.report_keys(key, swept=True)["html"])
     _show_next(shown, directory, run, page, number=next(headings), story=story)
     _show_end(shown, told, proof, time.monotonic() - began)
     return 0 if proof.holds else 1
@@ -170,7 +172,7 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     title = "Mark: what the policy names; nothing goes before a person has confirmed it"
     _heading(shown, next(headings), title)
     _run(shown, settings, "mark", key)
-    run, found, _ = load_report(settings, REPOSITORY_ID, key)
+    run, found = load_report(settings, REPOSITORY_ID, key)
     facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
     rows = [
         (str(number), prefix or "(everywhere)", str(objects), bytes_text(size))
@@ -190,18 +192,21 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     return RunKey.at(max(datetime.now(UTC), key.instant + timedelta(seconds=1)))
 
 
-def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> LaunchResult:
-    """Run a job through Dagster, show its steps as they end, and who worked.
+def _run(shown: Console, settings: Settings, job: Job, key: RunKey) -> Collected:
+    """Do a job, show its steps as they end, and who worked.
 
     Raises:
         LakegcError: If it was refused or failed.
     """
+    run = open_run(
+        open_environment(settings), REPOSITORY_ID, key, settings.run_options(REPOSITORY_ID)
+    )
     with console.Steps(shown) as steps:
-        result = launch(settings, job, REPOSITORY_ID, key, on_event=steps)
-    if not result.success:
-        raise result.failure(f"the job {job} failed")
-    shown.print(f"  {'worked':<22} {result.work}, as always = true in [spark] says", markup=False)
-    return result
+        done = collect(run, job, steps)
+    if done.error is not None:
+        raise done.error
+    shown.print(f"  {'worked':<22} {done.work}, as always = true in [spark] says", markup=False)
+    return done
 
 
 def _show_plan(
@@ -298,7 +303,7 @@ def _size(some: Iterable[Explanation]) -> int:
     return sum(one.size_bytes or 0 for one in some)
 
 
-def _show_sweep(shown: Console, marked: LaunchResult, swept: LaunchResult) -> None:
+def _show_sweep(shown: Console, marked: Collected, swept: Collected) -> None:
     figures = DeletionFigures.of(swept.manifests[tables.DELETION_REPORT.name])
     shown.print(
         f"\n  {figures.deleted_objects or 0} of {figures.planned_objects} objects deleted, "

@@ -4,57 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.in_dagster.private_doors import SentenceFailure
-from spark_core.checks import CONFIRMABLE, CheckResult
-from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
+from spark_core.checks import CheckResult
+from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, add_state
+from spark_core.phases import SWEEP_STANDS, add_state
 from spark_core.records.tables import DELETION_REPORT
-
-RETRIES = 2
-RETRY_AFTER = timedelta(seconds=30)
-# A second sweep of one mark waits 20 minutes for the first. The lease of a dead first sweep is over
-# in ten at most, unless `lease_ttl_seconds` is longer. If the first takes longer, the second fails,
-# which costs nothing.
-RETRIES_BESIDE_THE_SAME = 40
-
-
-@dataclass
-class Retries:
-    """How often a step may be tried again; Dagster counts all tries of a step together.
-
-    Attributes:
-        waits: Tries in this process that ended because the same work was under way elsewhere. A
-            server that is silent after a long wait is asked again as often as one that is silent at
-            once.
-    """
-
-    waits: int = 0
-
-    def allowed(self, error: LakegcError) -> int:
-        """Return how many retries after errors a step may have had, with this one; 0 for none."""
-        if isinstance(error, SameWorkError):
-            self.waits += 1
-            return RETRIES_BESIDE_THE_SAME
-        return self.waits + RETRIES if may_pass(error) else 0
-
-
-def may_pass(error: LakegcError) -> bool:
-    """Say whether asking again may help; not where a wrong endpoint is the likely reason.
-
-    A step that runs elsewhere starts with a connection of its own, and its error comes back as what
-    it is in the tree: there it may pass.
-    """
-    # Who only loads the code location asks no server, and need not wait for its client.
-    from spark_core.lakefs.failures import NeverAnsweredError
-
-    return isinstance(error, TransientError) and not isinstance(error, NeverAnsweredError)
+from spark_core.tries import RETRY_AFTER, Retries
 
 
 def failure_of(error: LakegcError) -> dg.Failure:
@@ -72,19 +33,11 @@ def refusal_of(
         key: Run key.
         results: What the checks found.
     """
-    failed = [result for result in results if not result.allows]
-    if not failed:
-        return None
-    if failed[0].table == DELETION_REPORT.name:
-        return add_state(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
-    failing = [f"{result.name}: {result.summary}" for result in failed]
-    refused: LakegcError = engine.verdict.not_passed(
-        repository_id,
-        key,
-        "; ".join(failing),
-        has_way_on={result.name for result in failed} <= CONFIRMABLE,
-    )
-    return add_state(refused, NOTHING_DELETED)
+    of_sweep = [each for each in results if each.table == DELETION_REPORT.name and not each.allows]
+    if of_sweep:
+        return add_state(DeletionFailedError(of_sweep[0].summary), SWEEP_STANDS)
+    refused: LakegcError | None = engine.verdict.refusal_of(repository_id, key, results)
+    return refused
 
 
 @contextmanager
@@ -96,10 +49,7 @@ def raising_failures(
 ) -> Iterator[None]:
     """Turn an engine error into the end of a Dagster step.
 
-    A refusal is final: asking again cannot make a doubtful state safe, and an operator must see it.
-    If a server or store did not answer, it is asked again, and then the table is made anew from its
-    beginning; a server that never answered is not. A lease that another process has for this very
-    work is also asked for again: that process ends, or its lease does.
+    Dagster tries the step again where that may help (`spark_core.tries`).
 
     Args:
         seen: Told of the error before it leaves.

@@ -7,26 +7,15 @@ names that are used in a way of their own. An upgrade may break any of these:
 
 from __future__ import annotations
 
-import json
-import logging
-import sys
-import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import yaml
 from dagster_shared.error import SerializableErrorInfo
 
-from lakegc_dagster.runs.job_names import REQUESTED_RUNS
-from spark_core.text_files import read_text
-from spark_core.yaml_documents import read_yaml
+from lakegc_dagster.runs.run_config import REQUESTED_RUNS
 
 try:
     from dagster._core.errors import DagsterUserCodeProcessError as _ShownAsItSays
@@ -39,12 +28,6 @@ except ImportError:
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-# As the file of an instance names it.
-NO_LOG_FILES = {
-    "module": "dagster._core.storage.noop_compute_log_manager",
-    "class": "NoOpComputeLogManager",
-}
-
 # What the script `dagster-daemon` runs, which is not beside every interpreter.
 DAEMON = (
     "-c",
@@ -54,19 +37,13 @@ entry_points(group="console_scripts", name="dagster-daemon")["dagster-daemon"].l
 """,
 )
 
-# Dagster's name for the definitions of a code location that declares no repository.
-_REPOSITORY = "__repository__"
-
 # The tags of a run, as Dagster stores and shows them.
-_LABEL = ".dagster/repository"
 _SENSOR = "dagster/sensor_name"
 _BACKFILL = "dagster/backfill"
 _BY_A_CONDITION = frozenset(
     {"dagster/auto_materialize", "dagster/auto_observe", "dagster/from_automation_condition"}
 )
 _STARTED_BY_DAGSTER = _BY_A_CONDITION | {"dagster/schedule_name", _SENSOR, _BACKFILL}
-
-_SHARING, _SHARED = Lock(), list[Sequence[logging.Handler]]()
 
 
 def started_by_a_person(tags: Mapping[str, str], requests: str = REQUESTED_RUNS) -> bool:
@@ -91,90 +68,6 @@ def is_of_a_backfill(tags: Mapping[str, str]) -> bool:
 def is_asked_by_a_condition(tags: Mapping[str, str]) -> bool:
     """Say whether an automation condition started a run, by its tags."""
     return bool(_BY_A_CONDITION & tags.keys())
-
-
-@contextmanager
-def instance_without_log_files(home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open the instance of an existing home; what its runs print stays on the terminal.
-
-    There is no public way to open a home with overrides, so they are in a file of their own
-    meanwhile. Without Dagster's class for it, what runs print goes to files.
-    """
-    if find_spec(NO_LOG_FILES["module"]) is None:
-        with dg.DagsterInstance.from_config(str(home)) as instance:
-            yield instance
-        return
-    with tempfile.NamedTemporaryFile("w", dir=home, prefix=".lakegc-", suffix=".yaml") as file:
-        config = read_yaml(read_text(home / "dagster.yaml", str(home / "dagster.yaml"))) or {}
-        if not isinstance(config, dict):
-            raise yaml.YAMLError("it is no mapping of names")
-        yaml.safe_dump({**config, "compute_logs": NO_LOG_FILES}, file)
-        file.flush()
-        instance = dg.DagsterInstance.from_config(str(home), Path(file.name).name)
-    with instance:
-        yield instance
-
-
-def share_log_handlers(instance: dg.DagsterInstance) -> None:
-    """Let the runs of this process write to the log handlers that the first of them found.
-
-    At the start of each run Dagster sets up Python's logging for the whole process anew, and shuts
-    the handlers of the run beside it down, which ends in a deadlock. Where Dagster finds its
-    handlers in another way, this changes nothing.
-
-    Args:
-        instance: The instance of a run that has not begun.
-    """
-    with _SHARING:
-        if not _SHARED:
-            _SHARED.append(instance.get_yaml_python_handlers())
-    instance.get_yaml_python_handlers = lambda: _SHARED[0]  # type: ignore[method-assign]
-
-
-def as_runs_of(
-    instance: dg.DagsterInstance, job: str, *, module: str, location: str
-) -> dict[str, str]:
-    """Let the next runs that an instance makes belong to a job of a code location.
-
-    `execute_in_process` makes runs without an origin. Dagster's timeline, its page of a job and its
-    sensors show and see only those that have the origin of the code location. It is made of the
-    form in which Dagster stores it. Where Dagster knows that form no more, runs have none.
-
-    Args:
-        instance: The instance of this process's runs.
-        job: Name of the job.
-        module: Module of the code location.
-        location: Name of the code location in the workspace.
-
-    Returns:
-        The tags by which the page of a job finds its runs.
-    """
-    target = dict.fromkeys(("attribute", "package_name", "python_file", "working_directory"))
-    stored = {
-        "__class__": "ExternalPipelineOrigin",
-        "external_repository_origin": {
-            "__class__": "ExternalRepositoryOrigin",
-            "repository_location_origin": {
-                "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
-                "loadable_target_origin": {
-                    "__class__": "LoadableTargetOrigin",
-                    "executable_path": sys.executable,
-                    "module_name": module,
-                    **target,
-                },
-                "location_name": location,
-            },
-            "repository_name": _REPOSITORY,
-        },
-        "pipeline_name": job,
-    }
-    try:
-        origin: Any = dg.deserialize_value(json.dumps(stored))
-    except Exception:  # noqa: BLE001 - whatever Dagster says of the form, the run is worth more
-        return {}
-    make = partial(instance.create_run_for_job, remote_job_origin=origin)
-    instance.create_run_for_job = make  # type: ignore[method-assign]
-    return {_LABEL: f"{_REPOSITORY}@{location}"}
 
 
 def serve_pages(workspace: Path, serve: Callable[[ASGIApp], None]) -> None:

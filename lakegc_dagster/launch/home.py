@@ -1,4 +1,4 @@
-"""Dagster's home: made once, shared by the command line and the UI."""
+"""Dagster's home: made once, and the workspace in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 import dagster as dg
 
-from lakegc_dagster.in_dagster.private_doors import instance_without_log_files
-from lakegc_dagster.terminal.foreign_errors import in_dagsters_home
+from lakegc_dagster.launch.foreign_errors import in_dagsters_home
 
-# The name of the code location in each workspace of lakegc: `lakegc ui`, `dagster dev` in a clone,
-# and the runs of the command line. Dagster keeps the state of schedules and sensors by it.
+# The name of the code location in each workspace of lakegc: `lakegc ui` and `dagster dev` in a
+# clone. Dagster keeps the state of schedules and sensors by it.
 CODE_LOCATION = "lakegc"
 MODULE = "lakegc_dagster.definitions"
 
@@ -77,13 +76,6 @@ def write_workspace(home: Path) -> Path:
 
 @contextmanager
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open the instance of a home for a run in this process.
-
-    The run's output stays on the terminal: Dagster would redirect it to files while the terminal
-    shows progress.
-
-    Args:
-        home: Dagster's home; made when it is not there.
-    """
-    with in_dagsters_home(home), instance_without_log_files(prepare_home(home)) as instance:
-        yield instance
+    """Open the instance of a home, which is made when it is not there."""
+    with in_dagsters_home(home), dg.DagsterInstance.from_config(str(prepare_home(home))) as found:
+        yield found

@@ -55,8 +55,8 @@ def _read(path: str) -> Response:
 def _page(settings: Settings, repository_id: str, key: str) -> bytes:
     from datetime import UTC, datetime
 
-    from lakegc_dagster.stored_runs import open_stored
     from spark_core.model import RunKey
+    from spark_core.stored_runs import open_stored
 
     settings.repository(repository_id)
     store = open_stored(settings, repository_id, RunKey.at(datetime.now(UTC))).store

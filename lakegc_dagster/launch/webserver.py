@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakegc_dagster.in_dagster.private_doors import DAEMON, serve_pages
 from lakegc_dagster.launch import report_pages
+from lakegc_dagster.launch.foreign_errors import in_dagsters_home
 from lakegc_dagster.launch.request_guard import AskedOfUi, hosts_of, refusal
-from lakegc_dagster.terminal.foreign_errors import in_dagsters_home
 from spark_core.errors import LakegcError
 from spark_core.settings import load_settings
 

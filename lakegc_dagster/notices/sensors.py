@@ -24,7 +24,7 @@ from spark_core.json_and_toml import read_json
 from spark_core.settings import Settings
 
 if TYPE_CHECKING:
-    from lakegc_dagster.notices.messages import Message
+    from spark_core.notices.messages import Message
     from spark_core.report.status import RepositoryStatus
 
 FROM_TAG = "lakegc/from"
@@ -64,9 +64,9 @@ def _digest(settings: Settings, names: Names) -> dg.SensorDefinition:
         if before is not None and not digest_is_due(settings, before, now):
             return dg.SkipReason("the next one is not due")
         if before is not None:
-            from lakegc_dagster.notices.digest import digest_of
-            from lakegc_dagster.notices.sending import tell
-            from lakegc_dagster.stored_runs.overview import overview
+            from spark_core.notices.digest import digest_of
+            from spark_core.notices.sending import tell
+            from spark_core.stored_runs.overview import overview
 
             rows = [past.row for past in overview(settings, newest=_NEWEST)]
             tell(settings, digest_of(rows, before))
@@ -98,7 +98,7 @@ def _failed_and_refused(settings: Settings, names: Names) -> dg.SensorDefinition
         description="Tells everybody in [notify] of each run that failed or was refused.",
     )
     def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
-        from lakegc_dagster.notices.sending import tell
+        from spark_core.notices.sending import tell
 
         message = message_of(context, names)
         if message is not None:
@@ -115,7 +115,7 @@ def message_of(context: dg.RunFailureSensorContext, names: Names = OWN) -> "Mess
         context: The run.
         names: Those of the collector whose sensor it is; the runs of another are not its own.
     """
-    from lakegc_dagster.notices import messages
+    from spark_core.notices import messages
 
     run = context.dagster_run
     partition = run.tags.get("dagster/partition", "")
@@ -190,8 +190,8 @@ def _overdue_and_waiting(settings: Settings, names: Names) -> dg.SensorDefinitio
     def tell_of_overdue_and_waiting_repositories(
         context: dg.SensorEvaluationContext,
     ) -> dg.SkipReason:
-        from lakegc_dagster.notices.sending import tell
-        from lakegc_dagster.stored_runs.overview import overview
+        from spark_core.notices.sending import tell
+        from spark_core.stored_runs.overview import overview
 
         statuses = [past.status for past in overview(settings, newest=_NEWEST)]
         sent_before = frozenset(read_json(context.cursor or "[]"))
@@ -213,7 +213,7 @@ def due_messages(statuses: Iterable["RepositoryStatus"], now: datetime) -> dict[
         statuses: How each repository stands.
         now: The time.
     """
-    from lakegc_dagster.notices.messages import of_status
+    from spark_core.notices.messages import of_status
 
     found = {}
     for status in statuses:

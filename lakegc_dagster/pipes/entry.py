@@ -185,7 +185,7 @@ def _opened(asked: Asked) -> Run:
     }
     settings = load_settings(env=here, beside=Beside("Dagster", asked.settings))
     settings._file = None if asked.file is None else Path(asked.file)  # noqa: SLF001 - as in loading
-    environment = open_environment(settings, partial(_session, settings))
+    environment = open_environment(settings, partial(_session, settings), origin="Dagster")
     if default_master() is None:
         # YARN takes a program that never asks for its session for one that failed.
         environment.spark()

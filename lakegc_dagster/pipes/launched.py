@@ -22,7 +22,7 @@ from lakegc_dagster.headlines import (
 )
 from lakegc_dagster.in_dagster.done_before import made_assets, repeated_metadata
 from lakegc_dagster.in_dagster.failed_runs import failed_before, forget_failed
-from lakegc_dagster.in_dagster.failures import Retries, failure_of, raising_failures, refusal_of
+from lakegc_dagster.in_dagster.failures import failure_of, raising_failures, refusal_of
 from lakegc_dagster.in_dagster.private_doors import is_of_a_backfill
 from lakegc_dagster.metadata import (
     Metadata,
@@ -45,6 +45,7 @@ from spark_core.records.manifest import Manifest
 from spark_core.settings import Settings
 from spark_core.settings.file import PREFIX, leaves
 from spark_core.settings.secrets import without_secrets
+from spark_core.tries import Retries
 
 # Under this name the entry finds what is asked.
 ASKED = "lakegc"

@@ -6,5 +6,4 @@ This package knows nothing of single assets, and no command.
 from lakegc_dagster.resources.runs import Runs as Runs
 from lakegc_dagster.resources.runs import build_resources as build_resources
 from lakegc_dagster.resources.spark import SparkResource as SparkResource
-from lakegc_dagster.resources.wiring import Observer as Observer
 from lakegc_dagster.resources.wiring import Wiring as Wiring

@@ -10,25 +10,23 @@ import dagster as dg
 from pydantic import PrivateAttr
 
 from lakegc_dagster import engine
-from lakegc_dagster.in_dagster.failures import Retries, raising_failures
+from lakegc_dagster.in_dagster.failures import raising_failures
 from lakegc_dagster.in_dagster.private_doors import started_by_a_person
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.resources.spark import SparkResource
-from lakegc_dagster.resources.wiring import Observer, Wiring
-from lakegc_dagster.runs.job_names import REQUESTED_RUNS, JobName
-from lakegc_dagster.runs.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
+from lakegc_dagster.resources.wiring import Wiring
+from lakegc_dagster.runs.run_config import HOUSE_KEEPING, REQUESTED_RUNS, LeaseConfig, MarkConfig
 from spark_core.errors import LakegcError
-from spark_core.model import RunKey
+from spark_core.model import Job, RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
     NOTHING_BY_THIS_SWEEP,
     NOTHING_DELETED,
     SWEEP_STANDS,
     phase,
-    state_of,
 )
 from spark_core.records.tables import DELETION_REPORT, TableSpec
 from spark_core.run import Environment, Run, open_run
@@ -38,6 +36,7 @@ from spark_core.spark import placement
 from spark_core.spark.connect import choose_remote
 from spark_core.spark.placement import Work
 from spark_core.spark.session import default_master, spark_config
+from spark_core.tries import Retries
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -71,11 +70,6 @@ class Runs(dg.ConfigurableResource[Any]):
         self._dagster = context
 
     @property
-    def observer(self) -> Observer:
-        """The observer that hears what runs do."""
-        return self.wiring.observer
-
-    @property
     def names(self) -> Names:
         """What the collector is called in its Dagster project."""
         return self.wiring.names
@@ -106,10 +100,9 @@ class Runs(dg.ConfigurableResource[Any]):
         self, partition_key: str, spec: TableSpec, config: MarkConfig | LeaseConfig | None = None
     ) -> Iterator[Run]:
         """Give the run of a partition to the asset that makes a table."""
-        self.observer.started(spec.name)
         sweeps = spec is DELETION_REPORT
         before = NOTHING_BY_THIS_SWEEP if sweeps else NOTHING_DELETED
-        job: JobName = "sweep" if sweeps else "mark"
+        job: Job = "sweep" if sweeps else "mark"
         with self._opened_in(before, partition_key, spec.name, config, job) as run:
             yield run
 
@@ -120,12 +113,11 @@ class Runs(dg.ConfigurableResource[Any]):
         partition_key: str,
         step: str,
         config: MarkConfig | LeaseConfig | None,
-        job: JobName | None = None,
+        job: Job | None = None,
     ) -> Iterator[Run]:
         run, before = None, placement.work_so_far()
 
         def tell(error: LakegcError) -> None:
-            self.observer.failed(step, error)
             if job is not None:
                 self._cancel_if_wrong(partition_key, run, job, error)
 
@@ -137,11 +129,6 @@ class Runs(dg.ConfigurableResource[Any]):
             ):
                 run = self._open(*parse_partition_key(partition_key))
                 yield run if config is None else replace(run, **config.arguments())
-        except (dg.Failure, dg.RetryRequested):
-            raise
-        except BaseException as error:
-            self.observer.broke(step, state_of(error))
-            raise
         finally:
             self._work[partition_key, step] += placement.work_so_far().since(before)
 
@@ -150,7 +137,7 @@ class Runs(dg.ConfigurableResource[Any]):
         return self._work[partition_key, step]
 
     def _cancel_if_wrong(
-        self, partition_key: str, run: Run | None, job: JobName, error: LakegcError
+        self, partition_key: str, run: Run | None, job: Job, error: LakegcError
     ) -> None:
         """Let a person's wrong request end as canceled.
 
@@ -170,25 +157,20 @@ class Runs(dg.ConfigurableResource[Any]):
         if was_wrong(error, settings, partition_key, run, job=job, now=now):
             instance.report_run_canceling(asked, message=str(error))
 
-    def wrong_request(
-        self, job: JobName, repository_id: str, key: RunKey, *, is_new: bool = False
-    ) -> LakegcError | None:
+    def wrong_request(self, job: Job, repository_id: str, key: RunKey) -> LakegcError | None:
         """Return what is wrong with a request before Dagster gets a run of it; None for nothing.
 
         Args:
             job: What is asked.
             repository_id: Repository name.
             key: Run key.
-            is_new: Whether it was made for this request.
         """
         from lakegc_dagster.runs.request_checks import wrong_request
 
         settings = self.wiring.settings
         assert settings is not None  # noqa: S101 - whoever asks has read them
         now = self.wiring.clock.now()
-        return wrong_request(
-            settings, lambda: self.environment, job, repository_id, key, now=now, is_new=is_new
-        )
+        return wrong_request(settings, lambda: self.environment, job, repository_id, key, now=now)
 
     @property
     def environment(self) -> Environment:
@@ -203,9 +185,7 @@ class Runs(dg.ConfigurableResource[Any]):
         if self._environment is None:
             store_options = with_azure(with_s3(settings.store_options(), self.s3), self.azure)
             clock = self.wiring.clock
-            server = engine.lakefs.LakeFSServer(
-                settings.server_options(), clock=clock, on_away=self.observer.away
-            )
+            server = engine.lakefs.LakeFSServer(settings.server_options(), clock=clock)
             choose_remote(settings.spark_remote)
             self._environment = environment_of(
                 settings,
@@ -214,6 +194,7 @@ class Runs(dg.ConfigurableResource[Any]):
                 lambda: self.spark.spark_session,
                 clock,
                 start_spark=self.spark.start_ahead,
+                origin="Dagster",
             )
         return self._environment
 

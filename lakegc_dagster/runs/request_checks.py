@@ -11,9 +11,6 @@ from collections.abc import Callable
 from datetime import datetime
 
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.runs.job_names import JobName
-from spark_core import sweep
-from spark_core.checks import verdict
 from spark_core.errors import (
     ClosedPartitionError,
     LakegcError,
@@ -22,14 +19,11 @@ from spark_core.errors import (
     UnsafePlanError,
     VerdictError,
 )
-from spark_core.model import RunKey
+from spark_core.mark_and_sweep import require_possible
+from spark_core.model import Job, RunKey
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, add_state, ended_a_command
-from spark_core.records import tables
-from spark_core.records.storing import require_open
-from spark_core.report.past_runs import require_known
 from spark_core.run import Environment, Run, open_run, require_past
 from spark_core.settings import Settings
-from spark_core.sweep.plan import require_unfinished
 
 # What the checks below raise of a wrong request. A server that is silent, a damaged table and the
 # like are no matter of the request.
@@ -37,40 +31,14 @@ _WRONG = (SettingsError, UnsafePlanError, ClosedPartitionError, VerdictError, No
 _NOTHING = (NOTHING_DELETED, NOTHING_BY_THIS_SWEEP)
 
 
-def require_possible(run: Run, job: JobName, *, is_new: bool = False) -> None:
-    """Refuse what no run of a key can do; a few small reads of the store, and no Spark.
-
-    Args:
-        run: The run.
-        job: What is asked of it.
-        is_new: Whether its key was made for it a moment ago, so that nobody has marked it.
-
-    Raises:
-        UnsafePlanError: If the repository's mode forbids the sweep.
-        ClosedPartitionError: If the run was marked or swept already.
-        NotFoundError: If there is no such run to sweep.
-        VerdictError: If its mark did not end.
-    """
-    if job != "mark":
-        sweep.require_switched_on(run)
-    if job != "sweep":
-        if not is_new:
-            require_open(run.store, tables.NAMESPACE_SLICES, run.key)
-        return
-    require_known(run.store, run.repository.id, run.key)
-    require_unfinished(run)
-    verdict.load(run)
-
-
 def wrong_request(
     settings: Settings,
     environment_of: Callable[[], Environment],
-    job: JobName,
+    job: Job,
     repository_id: str,
     key: RunKey,
     *,
     now: datetime,
-    is_new: bool = False,
 ) -> LakegcError | None:
     """Return what is wrong with a request; None if nothing is, or if only its run can show it.
 
@@ -81,7 +49,6 @@ def wrong_request(
         repository_id: Repository name.
         key: Run key.
         now: The time.
-        is_new: As for `require_possible`.
     """
     try:
         options = settings.run_options(repository_id)
@@ -94,13 +61,13 @@ def wrong_request(
         # Server, store or credentials: the run meets it again, and Dagster's history has it.
         return None
     try:
-        require_possible(run, job, is_new=is_new)
+        require_possible(run, job)
     except LakegcError as error:
         return _ended(error, job) if isinstance(error, _WRONG) else None
     return None
 
 
-def _ended(error: LakegcError, job: JobName) -> LakegcError:
+def _ended(error: LakegcError, job: Job) -> LakegcError:
     """Say what the request did; the run that it asks to sweep may have been swept before."""
     if job == "sweep" and not isinstance(error, SettingsError):
         return add_state(error, NOTHING_BY_THIS_SWEEP)
@@ -113,7 +80,7 @@ def was_wrong(
     partition_key: str,
     run: Run | None,
     *,
-    job: JobName,
+    job: Job,
     now: datetime,
 ) -> bool:
     """Say of a request whose run failed whether it was wrong from the beginning.

@@ -14,6 +14,8 @@ from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESP
 
 VERDICT = "verdict"
 HOUSE_KEEPING = "house_keeping"
+# The sensor that starts runs for a person.
+REQUESTED_RUNS = "requested_runs"
 
 # The assets that take each option as config.
 _ASKED_OF = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakegc_dagster.schedules.ticks import longest_pause
 from spark_core.settings.sections import ScheduleSettings
+from spark_core.stored_runs.ticks import longest_pause
 
 
 def freshness_policy(schedule: ScheduleSettings) -> dg.FreshnessPolicy:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lakegc_dagster.names import Names
-from lakegc_dagster.terminal.whole_file import write_file
 from spark_core.errors import SettingsError
 from spark_core.json_and_toml import read_json
 from spark_core.settings import Settings
+from spark_core.whole_file import write_file
 
 
 def known_repositories(settings: Settings | None, names: Names) -> tuple[str, ...]:

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 import dagster as dg
 
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import add_partition
-from lakegc_dagster.runs.job_names import JobName
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.settings import Settings
 from spark_core.settings.collected_repositories import collected_repositories
+
+NightlyJob: TypeAlias = Literal["mark", "mark_and_sweep"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class WantedRun:
         return {"lakegc/repository": self.repository_id, "lakegc/run": str(self.key)}
 
 
-def nightly_runs(settings: Settings, job: JobName, scheduled: datetime) -> list[WantedRun]:
+def nightly_runs(settings: Settings, job: NightlyJob, scheduled: datetime) -> list[WantedRun]:
     """Decide which repositories a tick runs a job for.
 
     The key is the scheduled instant, not the instant of evaluation, so every repository of a night
@@ -81,7 +83,7 @@ def build_schedules(
         ) from invalid
 
 
-def _nightly(settings: Settings, names: Names, job: JobName) -> dg.ScheduleDefinition:
+def _nightly(settings: Settings, names: Names, job: NightlyJob) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=names.named(f"nightly_{job}"),
         job_name=names.named(job),

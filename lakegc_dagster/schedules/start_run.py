@@ -15,14 +15,13 @@ from lakegc_dagster.in_dagster.failures import raising_failures
 from lakegc_dagster.names import OWN, Names
 from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.resources import Wiring, build_resources
-from lakegc_dagster.runs.job_names import REQUESTED_RUNS
-from lakegc_dagster.runs.run_config import ops_config
-from lakegc_dagster.runs.run_keys import new_run_key
+from lakegc_dagster.runs.run_config import REQUESTED_RUNS, ops_config
 from lakegc_dagster.schedules.nightly import WantedRun
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_STARTED, phase
 from spark_core.records.tables import NAMESPACE_SLICES
+from spark_core.run_keys import new_run_key
 from spark_core.settings import Settings
 
 NAME = "start_run"

@@ -9,17 +9,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from lakegc_dagster.submit.keys import OWN, Job, read_job
-from lakegc_dagster.terminal import console
 from spark_core import lakegc_keys, mark_and_sweep
-from spark_core import report as reports
 from spark_core.clocks import SystemClock
-from spark_core.command.showing import show_end
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.handover.reference_mark import mark_id
 from spark_core.lakefs import LakeFSServer
@@ -29,17 +25,16 @@ from spark_core.phases import (
     NOTHING_BY_THIS_SWEEP,
     NOTHING_DELETED,
     NOTHING_STARTED,
-    SWEEP_STANDS,
     phase,
 )
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
-from spark_core.spark import placement
 from spark_core.spark.java import check_java, running_java, submitted_properties
 from spark_core.sweep import first_sweep
-from spark_core.upkeep import house_keeping
+from spark_core.terminal import console
 
 if TYPE_CHECKING:
+    from spark_core.report import Report
     from spark_core.spark.session import Session
 
 FAILED = 1
@@ -138,36 +133,35 @@ def _session(job: Job, properties: Mapping[str, str]) -> Session:
 
 def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
     environment = _environment(job, spark)
-    # YARN takes a program that never asks for its session for one that failed.
-    spark()
     options = job.settings.run_options(job.repository_id)
     own_key = _run_key(job.mark_id)
     if job.mark:
         _require_rules(environment, job.repository_id)
     key = own_key or RunKey.at(environment.clock.now())
-    verifying = job.mark_id if job.mark_id and own_key is None else None
-    before = placement.work_so_far()
     opened = open_run(
         environment,
         job.repository_id,
         key,
         options,
-        reference_mark=verifying,
+        reference_mark=job.mark_id if job.mark_id and own_key is None else None,
         take_over=job.take_over,
     )
     shown.print(f"run {key}", markup=False)
     if job.sweep:
         opened = _allowed(shown, opened)
     with console.Steps(shown) as steps:
-        mark_and_sweep.collect(
-            opened, steps, partial(_report, shown), marks=own_key is None, sweeps=job.sweep
-        )
-    with phase(SWEEP_STANDS if job.sweep else NOTHING_DELETED):
-        shown.print(f"worked   {placement.work_so_far().since(before)}", markup=False)
-        words = house_keeping.after_run(opened).words
-        shown.print(f"house    {words}", markup=False, soft_wrap=True)
-        if lost() is not None:
-            show_end(opened, "job")
+        asked = "sweep" if own_key else "mark_and_sweep" if job.sweep else "mark"
+        done = mark_and_sweep.collect(opened, asked, steps)
+    if done.report is not None:
+        _report(shown, opened, done.report)
+    if done.error is not None:
+        raise done.error
+    shown.print(f"worked   {done.work}", markup=False)
+    shown.print(f"house    {done.house}", markup=False, soft_wrap=True)
+    if lost() is not None and done.report is not None:
+        outcomes = done.report.outcomes or [done.report.expired]
+        words = "; ".join(f"{one.name}: {one}" for one in outcomes)
+        sys.stderr.write(f"job {opened.repository.id}, run {key}, ended: {words}\n")
 
 
 def _allowed(shown: Console, opened: Run) -> Run:
@@ -195,7 +189,9 @@ def _environment(job: Job, spark: Callable[[], Session]) -> Environment:
     # The credentials depend on where the repository lies, and only the server knows that.
     namespace = server.repository(job.repository_id).storage_namespace
     store_options = job.stores.over(settings.store_options(), namespace)
-    return environment_of(settings, server, store_options, spark, SystemClock())
+    return environment_of(
+        settings, server, store_options, spark, SystemClock(), origin="spark-submit"
+    )
 
 
 def _require_rules(environment: Environment, repository_id: str) -> None:
@@ -224,8 +220,7 @@ def _run_key(mark_id: str) -> RunKey | None:
         return None
 
 
-def _report(shown: Console, opened: Run) -> None:
-    found = reports.load(opened)
+def _report(shown: Console, opened: Run, found: Report) -> None:
     console.show_report(shown, found)
     page = lakegc_keys.report_keys(opened.key, swept=found.swept)["html"]
     shown.print(f"\nreport   {opened.store.root}{page}", markup=False, soft_wrap=True)

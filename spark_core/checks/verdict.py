@@ -11,10 +11,11 @@ from typing import Any
 
 from spark_core import __version__, lakegc_keys
 from spark_core import checks as guards
-from spark_core.checks import CheckResult
+from spark_core.checks import CONFIRMABLE, CheckResult
 from spark_core.checks.last_runs_compared import figures_to_compare
 from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
+from spark_core.phases import NOTHING_DELETED, add_state
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures, PolicyFigures
 from spark_core.records.manifest import Manifest
@@ -46,6 +47,25 @@ def not_passed(
         else f"Read its report (`lakegc report {repository_id} --run {key}`), mend what the checks "
         "name, and mark again under a new run key.",
     )
+
+
+def refusal_of(
+    repository_id: str, key: RunKey, results: Sequence[CheckResult]
+) -> VerdictError | None:
+    """Return the refusal by checks of a mark that failed; None if they all allow a sweep.
+
+    Args:
+        repository_id: Repository name.
+        key: Run key.
+        results: What the checks found.
+    """
+    failed = [result for result in results if not result.allows]
+    if not failed:
+        return None
+    found = "; ".join(f"{result.name}: {result.summary}" for result in failed)
+    has_way_on = {result.name for result in failed} <= CONFIRMABLE
+    refused = not_passed(repository_id, key, found, has_way_on=has_way_on)
+    return add_state(refused, NOTHING_DELETED)
 
 
 def load_mark(run: Run, *, anew: bool = False) -> dict[str, StoredTable]:

@@ -13,6 +13,8 @@ from spark_core.records.documents import Count, Document, Instant, Parsed
 
 # The fact under which a manifest has those of tables that were made on the way: name -> as stored.
 ENCLOSED = "enclosed"
+# The fact that says who ran the run: account, machine, and what started it.
+BY = "by"
 
 
 @dataclass(frozen=True)

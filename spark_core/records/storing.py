@@ -16,7 +16,7 @@ from spark_core import lakegc_keys
 from spark_core.errors import ChainError, ClosedPartitionError, NotFoundError, ObjectExistsError
 from spark_core.model import RunKey
 from spark_core.records import tables, writing
-from spark_core.records.manifest import ENCLOSED, Manifest
+from spark_core.records.manifest import BY, ENCLOSED, Manifest
 from spark_core.records.tables import TableSpec
 from spark_core.records.writing import (
     ANYTHING,
@@ -75,6 +75,7 @@ def store_table(
     instance: str,
     run: RunKey,
     now: Callable[[], datetime],
+    by: str,
     before: AbstractSet[str] | None,
 ) -> tuple[Manifest, bool]:
     """Write a draft as Parquet parts and its manifest, and delete the parts of earlier attempts.
@@ -90,6 +91,7 @@ def store_table(
         instance: Which instance of it.
         run: Run key.
         now: Tells the time, to note when the reading ended.
+        by: Who runs the run.
         before: The result of `keys_of_table` before; parts that somebody else writes meanwhile are
             left alone. None if the run was not begun by then, as far as the store showed: nobody
             else is expected to store the table.
@@ -119,7 +121,7 @@ def store_table(
         reading_ended=now(),
         parents={parent.table: parent.sha256 for parent in draft.parents},
         parts=parts_of(receipts),
-        facts={**draft.figures(measured, figures).facts(), **_enclosed(draft)},
+        facts={**draft.figures(measured, figures).facts(), **_enclosed(draft), BY: by},
         beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
     try:

@@ -58,6 +58,7 @@ class Environment:
             storage id.
         pages_url: What answers with the pages of runs; None if nothing does.
         signed_links_live: How long a link to a page is good that the store signs; zero for none.
+        origin: What started the work, for the record: `command line`, `Dagster`, `spark-submit`.
 
     Examples:
         >>> from spark_core.lakefs import LakeFSServer, ServerOptions
@@ -76,6 +77,7 @@ class Environment:
     start_spark: Callable[[], None] = lambda: None
     pages_url: str | None = None
     signed_links_live: timedelta = timedelta(0)
+    origin: str = "Python"
 
     def storage_of(self, repository: Repository) -> Storage:
         """Return how the storage of a repository is reached."""

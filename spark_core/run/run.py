@@ -24,6 +24,7 @@ from spark_core.run.options_and_defaults import RunOptions
 from spark_core.spark.session import Session
 from spark_core.spark.tasks import reading_tasks
 from spark_core.storage import ObjectStore
+from spark_core.who_acts import who
 
 if TYPE_CHECKING:
     # Code that only shows what a run is need not import how the server is asked.
@@ -206,6 +207,7 @@ class Run:
                 instance=self.instance,
                 run=self.key,
                 now=self.now,
+                by=f"{who()}, {self.environment.origin}",
                 before=before,
             )
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_core.clocks import Clock, SystemClock
@@ -15,6 +16,7 @@ from spark_core.storage import StoreOptions
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
+    from spark_core.lakefs.transport import OnAway
     from spark_core.spark.session import Session
 
 
@@ -42,30 +44,48 @@ def session_of(settings: Settings, properties: Mapping[str, str] | None = None) 
         settings: The settings.
         properties: Spark's properties over those of the settings.
     """
-    from spark_core.spark.cluster import prepare_cluster
     from spark_core.spark.connect import choose_remote
-    from spark_core.spark.session import start_session
+    from spark_core.spark.one_session import prepared_session
 
     choose_remote(settings.spark_remote)
-    session = start_session({**settings.spark_config(), **(properties or {})})
-    prepare_cluster(session, ship_package=settings.spark.ship_package)
-    return session
+    asked = {**settings.spark_config(), **(properties or {})}
+    return prepared_session(asked, ship_package=settings.spark.ship_package)
 
 
-def open_environment(settings: Settings, spark: Callable[[], Session]) -> Environment:
+def open_environment(
+    settings: Settings,
+    spark: Callable[[], Session] | None = None,
+    *,
+    clock: Clock | None = None,
+    on_away: OnAway | None = None,
+    origin: str = "Python",
+) -> Environment:
     """Open server and stores by the settings alone; no request is sent.
 
     Args:
         settings: The settings.
-        spark: Gives the session.
+        spark: Gives the session; that of the settings when None.
+        clock: Tells the time; the machine's when None.
+        on_away: As for `LakeFSServer`.
+        origin: As for `Environment`.
 
     Raises:
         SettingsError: If there are no keys for the server.
     """
     from spark_core.lakefs import LakeFSServer
+    from spark_core.spark.one_session import OneSession
 
-    server = LakeFSServer(settings.server_options())
-    return environment_of(settings, server, settings.store_options(), spark, SystemClock())
+    clock, session = clock or SystemClock(), OneSession(partial(session_of, settings))
+    server = LakeFSServer(settings.server_options(), clock=clock, on_away=on_away)
+    return environment_of(
+        settings,
+        server,
+        settings.store_options(),
+        spark or session,
+        clock,
+        start_spark=session.start_ahead if spark is None else lambda: None,
+        origin=origin,
+    )
 
 
 def environment_of(
@@ -76,6 +96,7 @@ def environment_of(
     clock: Clock,
     *,
     start_spark: Callable[[], None] = lambda: None,
+    origin: str = "Python",
 ) -> Environment:
     """Put server, stores, Spark and time together; no request is sent.
 
@@ -88,6 +109,7 @@ def environment_of(
         spark: Gives the session.
         clock: Tells the time.
         start_spark: Begins to start the session in the background.
+        origin: As for `Environment`.
     """
     choose_executors(settings.are_executors_chosen)
     return Environment(
@@ -96,6 +118,7 @@ def environment_of(
         spark=spark,
         clock=clock,
         start_spark=start_spark,
+        origin=origin,
         server_path=settings.storage.server_path,
         storages=storages_of(settings, store_options),
         pages_url=settings.report.base_url,

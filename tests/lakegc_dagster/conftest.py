@@ -163,12 +163,6 @@ def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
-@pytest.fixture
-def no_home(monkeypatch):
-    """Let `launch`, and so the command line, work on an instance in memory."""
-    monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
-
-
 @contextmanager
 def ground_on(sandbox: Sandbox, repository_id: str) -> Iterator[Ground]:
     """Make a repository with a live, an overwritten, a removed and a young object."""

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from lakegc_dagster.cli.main import main
+from spark_core.cli.main import main
 from spark_core.settings import load_settings
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.resources import SparkResource
-from lakegc_dagster.stored_runs.overview import overview
 from spark_core import explain, lakegc_keys, report
+from spark_core.stored_runs.overview import overview
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 from tests.spark_core.report.test_page import CURVE
 

@@ -13,9 +13,9 @@ import click
 import pytest
 import yaml
 
-from lakegc_dagster.cli import reference_page as commands
-from lakegc_dagster.cli.main import main
 from spark_core.checks import CHECKS
+from spark_core.cli import reference_page as commands
+from spark_core.cli.main import main
 from spark_core.run.options_and_defaults import OPTIONS
 from spark_core.settings import Settings, reference_page
 from spark_core.settings.sections import RepositorySettings
@@ -103,7 +103,7 @@ def test_settings_lift_the_checks_that_the_page_about_checks_says():
 
 
 def test_the_page_of_the_commands_is_what_click_says():
-    told = "run `python -m lakegc_dagster.cli.reference_page`"
+    told = "run `python -m spark_core.cli.reference_page`"
     assert commands.PAGE.read_text() == commands.page(), told
     titles = re.findall(r"^## (.+)$", commands.page(), re.MULTILINE)
     assert {title.split()[1] for title in titles} == main.commands.keys()

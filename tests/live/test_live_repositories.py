@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
+from spark_core.cli.main import main
 from spark_core.errors import NotFoundError, RepositoryStateError
 from tests.support.live_collection import collect, require_exactly_the_dead_gone
 from tests.support.pipeline import mark_only

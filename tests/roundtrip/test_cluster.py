@@ -71,7 +71,7 @@ SPARK = {
 SWEEP = """
 import sys
 from pathlib import Path
-from lakegc_dagster.terminal.java_process import start_quietly
+from spark_core.terminal.java_process import start_quietly
 from lakegc_dagster.launch.run_job import launch
 from spark_core.settings import load_settings
 from spark_core.model import RunKey

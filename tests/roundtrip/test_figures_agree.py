@@ -13,12 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakegc_dagster import headlines
-from lakegc_dagster.metrics.gauges import metrics_text
-from lakegc_dagster.stored_runs.overview import Past
 from spark_core import report
 from spark_core.checks import verdict
 from spark_core.explain import explain_each
 from spark_core.fates import Fate
+from spark_core.metrics.gauges import metrics_text
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.references.policies import confirmed, versions
@@ -27,6 +26,7 @@ from spark_core.report.fate_counts import VANISHED, WORDS, total
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status_of_runs import status_of
 from spark_core.spark import placement
+from spark_core.stored_runs.overview import Past
 from spark_core.undo.restore import restore
 from spark_core.upkeep import house_keeping
 from tests.support.pipeline import mark_and_conclude, sweep_only

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import gc, history, refs
 from spark_core import holds, lakegc_keys
+from spark_core.cli.main import main
 from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
 from spark_core.records import tables

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakegc_dagster import metadata
-from lakegc_dagster.terminal import console
 from spark_core import report
 from spark_core.addresses.namespace import Namespace
 from spark_core.doctor.questions import found_by
@@ -36,6 +35,7 @@ from spark_core.report.values import (
     ReferenceReport,
     Standing,
 )
+from spark_core.terminal import console
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
 HOSTILE = (

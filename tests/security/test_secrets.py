@@ -23,11 +23,11 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.launch import run_job
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.addresses.namespace import Namespace
 from spark_core.backoff import Backoff
+from spark_core.cli.main import main
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.lakefs.tokens import TokenOfCommand

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lakegc_dagster.cli import rules_document
+from spark_core.cli import rules_document
 from spark_core.errors import SettingsError
 from spark_core.lakefs.credentials_file import read_credentials_file
 from spark_core.lakefs.tokens import TokenInFile

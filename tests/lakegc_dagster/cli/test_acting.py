@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from lakegc_dagster.cli import act_document
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.cli import act_document
+from spark_core.cli.main import main
 from tests.support.command_line import WITH_REPO, settings_on
 
 ACTING = (
@@ -117,5 +117,5 @@ def listed(act, *words):
 
 
 def test_the_documented_schema_is_that_of_the_code():
-    """After a change: `python -m lakegc_dagster.cli.act_document`."""
+    """After a change: `python -m spark_core.cli.act_document`."""
     assert act_document.FILE.read_text() == act_document.schema_text()

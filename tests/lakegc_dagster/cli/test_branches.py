@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
+from spark_core.cli.main import main
 from spark_core.run import Run
 from tests.support.command_line import WITH_REPO, settings_in_environment
 

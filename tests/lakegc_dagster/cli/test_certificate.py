@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.certificate import content, issue, seal_and_signature, under_prefix
+from spark_core.cli.main import main
 from spark_core.lakefs import LakeFSServer
 from spark_core.records.manifest import Manifest
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.quarantine import key_of
-from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
 from tests.support.forgeries import forgeries
 
@@ -77,8 +76,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
-    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
+    with Sandbox(folder / "sandbox") as sandbox:
         yield Place(sandbox, folder)
 
 

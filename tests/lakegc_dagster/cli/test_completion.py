@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.cli.main import main
 from tests.support.command_line import settings_on
 
 SETTINGS = """\

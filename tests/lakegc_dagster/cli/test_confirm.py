@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from lakegc_dagster.asset_checks import as_dagster
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.names import OWN
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core import checks as guards
 from spark_core.checks import confirming, sweepable, verdict
+from spark_core.cli.main import main
 from tests.support.command_line import settings_on
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run

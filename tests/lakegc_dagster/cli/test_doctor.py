@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.cli.main import main
 from tests.support.command_line import settings_on
 from tests.support.s3_inventory import Delivery
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from lakegc_dagster import stored_runs
-from lakegc_dagster.cli import launching
+from spark_core import stored_runs
+from spark_core.cli import launching
 from spark_core.errors import TransientError, UnsafePlanError
 from spark_core.sweep import first_sweep
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.common import guarded
-from lakegc_dagster.cli.main import main
+from lakegc_dagster.launch.foreign_errors import in_dagsters_home
 from lakegc_dagster.launch.home import open_instance, prepare_home
-from lakegc_dagster.terminal import whole_file
-from lakegc_dagster.terminal.foreign_errors import in_dagsters_home
+from spark_core import whole_file
+from spark_core.cli.common import guarded
+from spark_core.cli.main import main
 from spark_core.errors import LakegcError, SettingsError
 
 RUN = "2026-11-20T02-00-00Z"
@@ -150,8 +150,8 @@ def test_a_demo_on_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
 
 SHOW = """
 import sys
-from lakegc_dagster.cli.common import guarded
-from lakegc_dagster.terminal.console import console
+from spark_core.cli.common import guarded
+from spark_core.terminal.console import console
 from spark_core.output import exit_code_of
 work = lambda: guarded(lambda: console().print(sys.argv[1] * 5000) or 0, debug=False)
 sys.exit(exit_code_of(work))

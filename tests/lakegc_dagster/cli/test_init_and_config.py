@@ -6,9 +6,9 @@ import tomllib
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import init as init_module
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.cli import init as init_module
+from spark_core.cli.main import main
 
 LAKECTL = """\
 credentials:

@@ -30,7 +30,7 @@ quarantine = false
 [repositories.repo]
 """
 PROGRAMS = {
-    "lakegc": "from lakegc_dagster.cli.main import main as program",
+    "lakegc": "from spark_core.cli.main import main as program",
     "engine": "from spark_core.command import main as run; program = lambda: sys.exit(run())",
 }
 

@@ -7,11 +7,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.common import INTERRUPTED_WORDS
-from lakegc_dagster.cli.doctor import _collapsed
-from lakegc_dagster.cli.groups import TASKS
-from lakegc_dagster.cli.main import main
-from lakegc_dagster.cli.restore import _causes
+from spark_core.cli.common import INTERRUPTED_WORDS
+from spark_core.cli.doctor import _collapsed
+from spark_core.cli.groups import TASKS
+from spark_core.cli.main import main
+from spark_core.cli.restore import _causes
 from spark_core.doctor import Finding
 from spark_core.errors import (
     DeletionFailedError,
@@ -91,7 +91,7 @@ def test_all_commands_of_the_design_are_there():
 def test_help_imports_nothing_heavy():
     script = (
         "import sys, time; began = time.perf_counter()\n"
-        "from lakegc_dagster.cli.main import main\n"
+        "from spark_core.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'pyspark', 'dagster', 'pyarrow', 'lakefs_sdk', 'numba', 'matplotlib', "

@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from lakegc_dagster.cli import night_document
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
-from tests.lakegc_dagster.conftest import instance_in_memory
+from spark_core.cli import night_document
+from spark_core.cli.main import main
 from tests.support.command_line import settings_on
 from tests.support.upstream import upstream_scenario
 
@@ -55,8 +54,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
-    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
+    with Sandbox(folder / "sandbox") as sandbox:
         yield Place(sandbox, folder)
 
 
@@ -234,7 +232,7 @@ def test_json_is_one_document_that_keeps_to_its_schema(place):
 
 
 def test_the_documented_schema_of_a_run_is_that_of_the_code():
-    """After a change: `python -m lakegc_dagster.cli.night_document`."""
+    """After a change: `python -m spark_core.cli.night_document`."""
     assert night_document.FILE.read_text() == night_document.schema_text()
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
+from spark_core.cli.main import main
 from tests.support.small_lakefs import SmallLakeFS
 from tests.support.small_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, Bucket, small_s3
 
@@ -135,7 +135,7 @@ def test_a_word_that_is_not_utf_8_is_refused(lakegc, words):
 
 
 def test_so_it_is_when_a_shell_passes_its_bytes():
-    command = [sys.executable, "-m", "lakegc_dagster.cli.main", "hold", "add", "fine", "imports"]
+    command = [sys.executable, "-m", "spark_core.cli.main", "hold", "add", "fine", "imports"]
     answer = subprocess.run(
         [*command, "--prefix", b"data/\xff/"],
         check=False,

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
-from tests.lakegc_dagster.conftest import instance_in_memory
+from spark_core.cli.main import main
 from tests.support.command_line import settings_on
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 
@@ -61,8 +60,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
-    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
+    with Sandbox(folder / "sandbox") as sandbox:
         yield Place(sandbox, folder)
 
 

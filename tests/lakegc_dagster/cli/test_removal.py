@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from spark_core import lakegc_keys
+from spark_core.cli.main import main
 from tests.support.command_line import settings_on
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
-from lakegc_dagster.stored_runs import open_stored
+from spark_core.cli.main import main
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.writing import Draft
 from spark_core.settings import load_settings
+from spark_core.stored_runs import open_stored
 from spark_core.sweep import quarantine
 from tests.support.command_line import settings_on
 from tests.support.figures import given

@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
-from lakegc_dagster.stored_runs import open_stored
 from spark_core import lakegc_keys
+from spark_core.cli.main import main
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.references.policies import parsing, versions
 from spark_core.settings import load_settings
+from spark_core.stored_runs import open_stored
 from tests.support.command_line import WITH_REPO, settings_in_environment
 
 KEY = "2026-01-01T00-00-00Z"

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import rules as cli_rules
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.cli import rules as cli_rules
+from spark_core.cli.main import main
 from spark_core.lakefs import LONGEST_RETENTION_DAYS
 from tests.support.command_line import settings_in_environment
 
-LAKEGC = "from lakegc_dagster.cli.main import main; main()"
+LAKEGC = "from spark_core.cli.main import main; main()"
 ABSENT = (
     "There is no branch named mian: such a rule does nothing until there is one. "
     "Did you mean main?\n"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lakegc_dagster.cli import rules_document
-from lakegc_dagster.cli.rules import LONGEST_DAYS
+from spark_core.cli import rules_document
+from spark_core.cli.rules import LONGEST_DAYS
 from spark_core.errors import SettingsError
 from spark_core.model import RetentionRules
 

@@ -13,15 +13,14 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from lakegc_dagster.cli import runs
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.cli import runs
+from spark_core.cli.main import main
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.report import Report
 from spark_core.report.status import RepositoryStatus
 from spark_core.settings import load_settings
-from tests.lakegc_dagster.conftest import instance_in_memory
 from tests.support.command_line import settings_on
 from tests.support.upstream import upstream_scenario
 
@@ -67,8 +66,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
-    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
+    with Sandbox(folder / "sandbox") as sandbox:
         yield Place(sandbox, folder)
 
 

@@ -12,15 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 import spark_core.run.opening
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
+from spark_core.cli.main import main
 from spark_core.lakegc_keys import LEASE
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED
 from tests.support.command_line import settings_on
 from tests.support.refusing_store import BrokenOutcomes, DamagedOutcomes, NoOutcomes
 from tests.support.upstream import upstream_scenario
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_home")]
+pytestmark = pytest.mark.spark
 
 SETTINGS = """\
 throwaway_repositories = ["repo"]

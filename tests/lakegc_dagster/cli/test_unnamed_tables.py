@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster import stored_runs
-from lakegc_dagster.cli import unnamed_tables as command
-from lakegc_dagster.cli.main import main
-from spark_core import explain
+from spark_core import explain, stored_runs
+from spark_core.cli import unnamed_tables as command
+from spark_core.cli.main import main
 from spark_core.explain.unnamed_tables import INDEX, NAMED, OF_A_DUMP, UNNAMED_RANGE, Tables
 
 NONE = {"a day": (0, 0)}

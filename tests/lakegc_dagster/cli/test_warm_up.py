@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import warm_up
-from lakegc_dagster.cli.main import main
+from spark_core.cli import warm_up
+from spark_core.cli.main import main
 from spark_core.errors import LakegcError
 from spark_core.spark.class_archive import class_archive
 
@@ -92,7 +92,7 @@ MARKS = """
 import sys
 from pathlib import Path
 from numba.core import event
-from lakegc_dagster.cli.warm_up import compile_loops
+from spark_core.cli.warm_up import compile_loops
 from tests.support.example_names import a_marked_repository
 
 class Compiled(event.Listener):
@@ -132,7 +132,7 @@ def test_a_mark_after_it_compiles_nothing(tmp_path):
 
 @pytest.mark.deep
 def test_java_maps_what_a_real_collection_left(cache, tmp_path):
-    script = "from lakegc_dagster.cli.main import main; main(['warm-up'])"
+    script = "from spark_core.cli.main import main; main(['warm-up'])"
     env = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False

@@ -10,11 +10,10 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster import stored_runs
-from lakegc_dagster.cli import rules_plan
-from lakegc_dagster.cli import what_if as command
-from lakegc_dagster.cli.main import main
-from spark_core import explain
+from spark_core import explain, stored_runs
+from spark_core.cli import rules_plan
+from spark_core.cli import what_if as command
+from spark_core.cli.main import main
 from spark_core.errors import PermissionDeniedError
 from spark_core.explain.what_if.answer import Freed
 from spark_core.model import Branch, RetentionRules

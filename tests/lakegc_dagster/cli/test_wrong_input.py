@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
+from spark_core.cli.main import main
 from tests.support.scripted_s3 import error
 from tests.support.small_lakefs import SmallLakeFS
 from tests.support.small_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, Bucket, small_s3

@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.demo import tour
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
-from lakegc_dagster.terminal.console import _PlainConsole
+from spark_core.cli.main import main
 from spark_core.errors import SettingsError, UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.report import Group, Report
 from spark_core.settings import load_settings
+from spark_core.terminal.console import _PlainConsole
 from tests.support.shown_output import blocks, require_shown, words
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorial.md"

@@ -16,7 +16,6 @@ from lakegc_dagster.launch.interrupts import Interrupts
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.names import POOL
 from lakegc_dagster.partitions import partition_key
-from lakegc_dagster.terminal.who_acts import who
 from spark_core import checks as guards
 from spark_core import mark, sweep
 from spark_core.errors import (
@@ -33,6 +32,7 @@ from spark_core.records import reading, tables
 from spark_core.reference_job import marks
 from spark_core.settings import Settings
 from spark_core.sweep import rounds
+from spark_core.who_acts import who
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.clock import FakeClock
 

@@ -186,7 +186,7 @@ def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_p
         if not name.startswith(("LAKEGC", "DAGSTER_HOME"))
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "lakegc_dagster.cli.main", "ui", "--sandbox", "--port", str(port)],
+        [sys.executable, "-m", "spark_core.cli.main", "ui", "--sandbox", "--port", str(port)],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.PIPE,

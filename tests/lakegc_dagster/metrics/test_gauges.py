@@ -11,14 +11,14 @@ from threading import Thread
 
 import pytest
 
-from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_metrics
-from lakegc_dagster.metrics.open_metrics import Gauge, exposition
-from lakegc_dagster.stored_runs.overview import Past
 from spark_core.errors import LakegcError, SettingsError, TransientError
+from spark_core.metrics.gauges import metrics_text, publish, push, write_metrics
+from spark_core.metrics.open_metrics import Gauge, exposition
 from spark_core.prices import Price
 from spark_core.report.past_run import PastRun
 from spark_core.report.status import RepositoryStatus
 from spark_core.settings import Settings
+from spark_core.stored_runs.overview import Past
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 # OpenMetrics 1.0: a sample line of a metric without timestamp.

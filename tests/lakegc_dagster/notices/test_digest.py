@@ -7,14 +7,13 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
-from lakegc_dagster.notices.digest import digest_of
-from lakegc_dagster.notices.messages import Message
-from lakegc_dagster.notices.sending import tell
 from lakegc_dagster.notices.sensors import digest_is_due
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.stored_runs.overview import Past
-from tests.lakegc_dagster.conftest import instance_in_memory
+from spark_core.cli.main import main
+from spark_core.notices.digest import digest_of
+from spark_core.notices.messages import Message
+from spark_core.notices.sending import tell
+from spark_core.stored_runs.overview import Past
 from tests.lakegc_dagster.notices.test_messages import sensors, settings
 from tests.spark_core.report.test_fleet_page import FLEET, IN_ORDER
 from tests.support.command_line import settings_on
@@ -89,7 +88,7 @@ def test_it_is_due_once_a_day_at_its_hour_in_the_zone_of_the_schedule(before, no
 
 def test_the_sensor_is_the_only_one_and_sends_what_came_since(monkeypatch):
     monkeypatch.setattr(
-        "lakegc_dagster.stored_runs.overview.overview",
+        "spark_core.stored_runs.overview.overview",
         lambda _settings, newest: [Past("lake", IN_ORDER.runs, IN_ORDER.status)],
     )
     with http_listener() as web, dg.DagsterInstance.ephemeral() as instance:
@@ -137,7 +136,6 @@ mode = "sweep"
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_command_over_several_repositories_sends_one_message(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
     with Sandbox(tmp_path / "sandbox") as sandbox, http_listener() as web:
         upstream_scenario(sandbox, "repo", now=datetime.now(UTC))
         env = {**settings_on(sandbox, tmp_path, SETTINGS), "HOOK": web.url}

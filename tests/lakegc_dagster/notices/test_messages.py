@@ -11,15 +11,15 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli.main import main
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status
-from lakegc_dagster.notices.sending import send, tell
 from lakegc_dagster.notices.sensors import due_messages, message_of
-from lakegc_dagster.stored_runs.overview import Past
+from spark_core.cli.main import main
 from spark_core.errors import LakegcError, SettingsError, UnsafePlanError
+from spark_core.notices.messages import Message, of_checks, of_error, of_status
+from spark_core.notices.sending import send, tell
 from spark_core.report.status import RepositoryStatus
 from spark_core.settings import Settings, load_settings
+from spark_core.stored_runs.overview import Past
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.listeners import http_listener, smtp_listener
 
@@ -294,7 +294,7 @@ def test_without_anybody_to_tell_there_are_no_sensors():
 def test_the_sensor_tells_what_is_new_and_remembers_it(web, monkeypatch):
     shown = [WAITING]
     monkeypatch.setattr(
-        "lakegc_dagster.stored_runs.overview.overview",
+        "spark_core.stored_runs.overview.overview",
         lambda _settings, newest: [Past(each.repository, (), each) for each in shown],
     )
     sensor = sensors(settings({"HOOK": web.url}, webhook_env="HOOK"))[
@@ -407,7 +407,7 @@ def test_without_anybody_to_tell_the_command_says_how(tmp_path):
 
 def test_the_command_tells_what_is_overdue(web, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "lakegc_dagster.stored_runs.overview.overview",
+        "spark_core.stored_runs.overview.overview",
         lambda _settings, _repositories: [Past("repo", (), OVERDUE)],
     )
     answer = lakegc(tmp_path, 'webhook_env = "HOOK"', "notify", HOOK=web.url)
@@ -419,7 +419,6 @@ def test_the_command_tells_what_is_overdue(web, tmp_path, monkeypatch):
 # The run is tried again twice, half a minute later each time.
 @pytest.mark.deep
 @pytest.mark.spark
-@pytest.mark.usefixtures("no_home")
 def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
     # Nobody answers at the endpoint.
     answer = lakegc(

@@ -19,7 +19,6 @@ from lakegc_dagster.pipes import entry, launched
 from lakegc_dagster.pipes.entry import told_of
 from lakegc_dagster.pipes.launched import STEP, told_settings
 from lakegc_dagster.pipes.launchers import ENTRY, command_of, in_a_process
-from lakegc_dagster.stored_runs import open_stored
 from spark_core.closed_runs import ALREADY_MARKED, AT_REST
 from spark_core.errors import TransientError
 from spark_core.lakefs.failures import ServerAwayError
@@ -27,6 +26,7 @@ from spark_core.lakefs.server_tasks import TaskLostError
 from spark_core.phases import NOTHING_DELETED, add_state
 from spark_core.records import tables
 from spark_core.settings import Settings
+from spark_core.stored_runs import open_stored
 from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
 from tests.support.stored_rows import rows_of
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from lakegc_dagster.runs.run_keys import new_run_key
+from spark_core.run_keys import new_run_key
 
 
 class Clock:

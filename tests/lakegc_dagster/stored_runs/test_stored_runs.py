@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, repositories
-from lakegc_dagster.stored_runs import open_stored
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.last_runs_compared import nothing_changed_suddenly
@@ -13,6 +12,7 @@ from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.settings import Settings
+from spark_core.stored_runs import open_stored
 from spark_core.upkeep import own_files
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from lakegc_dagster.launch.run_job import _Recorder
-from lakegc_dagster.terminal.console import Steps, console, table
 from spark_core.errors import LeaseHeldError, SameWorkError, TransientError
 from spark_core.events import Event
+from spark_core.terminal.console import Steps, console, table
 
 
 def shown_of(*events):

@@ -8,7 +8,7 @@ import pytest
 ENDS = """
 import os, sys
 from pathlib import Path
-from lakegc_dagster.terminal import java_process
+from spark_core.terminal import java_process
 from spark_core.spark.session import spark_config, start_session
 from spark_core.spark.tasks import ask_executors
 properties = spark_config(master="local[1]")

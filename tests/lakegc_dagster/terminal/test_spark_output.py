@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from lakegc_dagster.cli import common
-from lakegc_dagster.terminal import console
-from lakegc_dagster.terminal.spark_output import SparkOutput
+from spark_core.cli import common
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.terminal import console
+from spark_core.terminal.spark_output import SparkOutput
 
 
 @pytest.mark.parametrize("is_shown", [False, True])

@@ -13,7 +13,6 @@ from io import StringIO
 import pyarrow as pa
 import pytest
 
-from lakegc_dagster.terminal.console import console, show_report
 from spark_core import report
 from spark_core.errors import CorruptTableError
 from spark_core.fates import Fate
@@ -29,6 +28,7 @@ from spark_core.report.text_blocks import Rows, blocks
 from spark_core.report.trend import Point
 from spark_core.report.values import NOT_KNOWN
 from spark_core.report.what_if import WhatIfCurve
+from spark_core.terminal.console import console, show_report
 from tests.support.figures import read
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
