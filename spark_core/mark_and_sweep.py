@@ -97,10 +97,16 @@ def collect(run: Run, job: Job, on_event: OnEvent = lambda _: None) -> Collected
 
 
 def _collect(done: Collected, on_event: OnEvent) -> None:
-    run, job = done.run, done.job
+    run, job, clock = done.run, done.job, done.run.environment.clock
+
+    def heard(event: Event) -> None:
+        # Whether a refusal is a failure, the caller says: a run that was swept needs nothing more.
+        if event.kind != "failed":
+            on_event(event)
+
     with phase(NOTHING_BY_THIS_SWEEP if job == "sweep" else NOTHING_DELETED):
         if job != "mark":
-            require_possible(run, job)
+            until_done(lambda _: require_possible(run, job), first_table(job), heard, clock)
         if default_master() is None:
             # YARN takes a program that never asks for its session for one that failed.
             run.environment.spark()
@@ -117,6 +123,11 @@ def _collect(done: Collected, on_event: OnEvent) -> None:
             sweeping.require_complete(stored)
     with phase(NOTHING_DELETED if job == "mark" else SWEEP_STANDS):
         done.house = house_keeping.after_run(run).words
+
+
+def first_table(job: Job) -> str:
+    """Return the name of the table that a job makes first."""
+    return (tables.DELETION_REPORT if job == "sweep" else tables.NAMESPACE_SLICES).name
 
 
 def require_possible(run: Run, job: Job) -> None:

@@ -54,18 +54,24 @@ class _Night:
         on_away: OnAway | None = None,
     ) -> Collected:
         """Do the job of a repository."""
-        from spark_core.mark_and_sweep import collect
+        from spark_core.mark_and_sweep import collect, first_table
         from spark_core.run import open_run
         from spark_core.settings.environment import open_environment
+        from spark_core.tries import until_done
 
-        is_sweep = self.jobs[repository_id] == "sweep"
-        state = NOTHING_BY_THIS_SWEEP if is_sweep else NOTHING_DELETED
+        job = self.jobs[repository_id]
+        state = NOTHING_BY_THIS_SWEEP if job == "sweep" else NOTHING_DELETED
         # Earlier repositories may have been swept.
         with phase(state if len(self.jobs) == 1 else f"Nothing of {repository_id} was deleted."):
             environment = open_environment(self.settings, on_away=on_away, origin="command line")
             options = self.settings.run_options(repository_id)
-            run = open_run(environment, repository_id, self.key, options, **self.asked)
-            return collect(run, self.jobs[repository_id], on_event)
+            run = until_done(
+                lambda _: open_run(environment, repository_id, self.key, options, **self.asked),
+                first_table(job),
+                on_event,
+                environment.clock,
+            )
+            return collect(run, job, on_event)
 
     def ended(
         self, repository_id: str, done: Collected | None, error: LakegcError | None, began: float
