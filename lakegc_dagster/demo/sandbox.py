@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from spark_core.cli.common import DEMO_MARKER
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.settings import Settings, load_settings
 
@@ -22,9 +23,6 @@ REPOSITORY_ID = "lakegc-demo"
 
 # A port of its own keeps the address the same from one demo to the next.
 _PORT = 8742
-# This file says that `lakegc demo` made the directory and may delete it. The process that serves
-# the sandbox keeps it locked.
-_MARKER = ".made-by-lakegc-demo"
 
 # A real server still answers for a deleted repository for a while, and a sweep waits that long. The
 # sandbox does not, so its time is 0.
@@ -81,7 +79,7 @@ def fresh(directory: Path, *, more: str = "") -> Iterator[Sandbox]:
                 )
             shutil.rmtree(directory)
     directory.mkdir(parents=True)
-    (directory / _MARKER).write_text(
+    (directory / DEMO_MARKER).write_text(
         "`lakegc demo` may remove this directory and everything in it.\n"
     )
     with _lock_directory(directory), _serving(directory, _PORT) as sandbox:
@@ -126,7 +124,7 @@ def awake(settings: Settings) -> Iterator[Settings]:
 
 def is_ours(directory: Path) -> bool:
     """Say whether a directory was made by the demo."""
-    return not directory.is_symlink() and (directory / _MARKER).is_file()
+    return not directory.is_symlink() and (directory / DEMO_MARKER).is_file()
 
 
 def settings_file(directory: Path) -> Path:
@@ -137,7 +135,7 @@ def settings_file(directory: Path) -> Path:
 @contextmanager
 def _lock_directory(directory: Path) -> Iterator[bool]:
     """Lock the directory for this process; False when another process holds it."""
-    with (directory / _MARKER).open() as marker:
+    with (directory / DEMO_MARKER).open() as marker:
         try:
             fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -64,6 +64,10 @@ Body = TypeVar("Body", bound=Callable[..., int])
 
 
 LAKEFS = "lakefs://"
+
+# This file says that `lakegc demo` made its folder and may delete it. The process that serves the
+# sandbox keeps it locked.
+DEMO_MARKER = ".made-by-lakegc-demo"
 
 
 class RunKeyType(click.ParamType[Any]):
@@ -232,7 +236,11 @@ def name_absent_branches(server: LakeFSServer, repository_id: str, named: Iterab
 
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:
     """Read the settings; start the demo's sandbox when they belong to it."""
-    from lakegc_dagster.demo import sandbox as demo_sandbox
+    from spark_core.cli.groups import installed
     from spark_core.settings import load_settings
 
-    return stack.enter_context(demo_sandbox.awake(load_settings(config)))
+    settings = load_settings(config)
+    if settings.file is not None and (settings.file.parent / DEMO_MARKER).is_file():
+        sandbox = installed("lakegc_dagster.demo.sandbox")
+        return cast("Settings", stack.enter_context(sandbox.awake(settings)))
+    return settings

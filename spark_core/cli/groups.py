@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NoReturn
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar, NoReturn
 
 import click
 
+from spark_core.errors import SettingsError
 from spark_core.output import exit_code_of
 from spark_core.plain_text import visible
 
 _ALL = 10_000
 
-TASKS: Mapping[str, Sequence[str]] = {
-    "Begin": ("demo", "init", "config", "doctor", "warm-up"),
-    "Collect": ("mark", "run", "sweep", "confirm"),
-    "Look": ("status", "runs", "report", "explain", "what-if", "ui"),
-    "Keep and bring back": ("hold", "restore"),
-    "Rules and policies": ("rules", "retention", "erase"),
-    "Prove": ("certificate", "verify"),
-    "Tell": ("notify", "metrics"),
+_ENGINE, _DAGSTER = "spark_core.cli.", "lakegc_dagster.cli."
+
+# Every command, by task, and the module that has it under its name.
+TASKS: Mapping[str, Mapping[str, str]] = {
+    "Begin": {
+        "demo": f"{_DAGSTER}demo",
+        "init": f"{_ENGINE}init",
+        "config": f"{_ENGINE}config",
+        "doctor": f"{_ENGINE}doctor",
+        "warm-up": f"{_DAGSTER}demo",
+    },
+    "Collect": {
+        "mark": f"{_ENGINE}collect",
+        "run": f"{_ENGINE}collect",
+        "sweep": f"{_ENGINE}collect",
+        "confirm": f"{_ENGINE}confirm",
+    },
+    "Look": {
+        "status": f"{_ENGINE}runs",
+        "runs": f"{_ENGINE}runs",
+        "report": f"{_ENGINE}report",
+        "explain": f"{_ENGINE}explain",
+        "what-if": f"{_ENGINE}what_if",
+        "ui": f"{_DAGSTER}ui",
+    },
+    "Keep and bring back": {"hold": f"{_ENGINE}holds", "restore": f"{_ENGINE}restore"},
+    "Rules and policies": {
+        "rules": f"{_ENGINE}rules",
+        "retention": f"{_ENGINE}retention",
+        "erase": f"{_ENGINE}erase",
+    },
+    "Prove": {"certificate": f"{_ENGINE}certificate", "verify": f"{_ENGINE}certificate"},
+    "Tell": {"notify": f"{_ENGINE}notify", "metrics": f"{_ENGINE}metrics"},
 }
 
 
@@ -32,16 +60,13 @@ class Commands(click.Group):
         self._section("Commands", self.list_commands(ctx), formatter)
 
     def _section(
-        self, title: str, names: Sequence[str], formatter: click.HelpFormatter, *, width: int = 0
+        self, title: str, names: Iterable[str], formatter: click.HelpFormatter, *, width: int = 0
     ) -> None:
         lines = [
-            (name.ljust(width), self.commands[name].get_short_help_str(_ALL))
-            for name in names
-            if name in self.commands
+            (name.ljust(width), self.commands[name].get_short_help_str(_ALL)) for name in names
         ]
-        if lines:
-            with formatter.section(title):
-                formatter.write_dl(lines)
+        with formatter.section(title):
+            formatter.write_dl(lines)
 
 
 class Lakegc(Commands):
@@ -61,11 +86,56 @@ class Lakegc(Commands):
                 )
         return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Write the first sentence of each command, by task."""
-        names, width = self.list_commands(ctx), max(map(len, self.commands))
-        for task, commands in TASKS.items():
-            self._section(task, commands, formatter, width=width)
-        known = {name for commands in TASKS.values() for name in commands}
-        rest = [name for name in names if name not in known]
-        self._section("Other commands", rest, formatter, width=width)
+        for task, names in TASKS.items():
+            self._section(task, names, formatter, width=max(map(len, self.commands)))
+
+
+class CommandsByName(Mapping[str, click.Command]):
+    """The commands of `TASKS`; each one's module is imported when somebody asks for it."""
+
+    _modules: ClassVar = {
+        name: module for names in TASKS.values() for name, module in names.items()
+    }
+
+    def __getitem__(self, name: str) -> click.Command:
+        try:
+            module = installed(self._modules[name])
+        except SettingsError as missing:
+            return _stand_in(name, str(missing))
+        command: click.Command = getattr(module, name.replace("-", "_"))
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+def installed(module: str) -> ModuleType:
+    """Import a module by its name; the engine has others beside it only where lakegc is installed.
+
+    Raises:
+        SettingsError: If it is of the other package, and only the engine is there.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name != _DAGSTER.partition(".")[0]:
+            raise
+        raise SettingsError(
+            "This needs Dagster or the sandbox, and here is lakegc's engine alone: "
+            "`pip install lakegc`."
+        ) from None
+
+
+def _stand_in(name: str, why: str) -> click.Command:
+    """Return what stands for a command that is not installed: it says so, and is in the help."""
+
+    def refuse() -> NoReturn:
+        raise click.UsageError(why)
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, anything, refuse, help=why)

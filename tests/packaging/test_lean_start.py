@@ -1,0 +1,74 @@
+"""A command imports what it uses, and the engine's wheel has the same command line as lakegc."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from spark_core.cli.groups import TASKS
+
+# Runs a command in a process of its own and says which modules it had imported at its end.
+_SCRIPT = """\
+import atexit, sys
+atexit.register(lambda: print("\\n" + " ".join(sys.modules)))
+class Missing:
+    def find_spec(self, name, *_):
+        if name == "lakegc_dagster":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+if sys.argv.pop(1) == "engine":
+    sys.meta_path.insert(0, Missing())
+from spark_core.cli.main import main
+main(prog_name="lakegc")
+"""
+
+
+def lakegc(*words, package="lakegc", code=0):
+    """Run a command where a package is installed; return what it shows, and what it imported."""
+    answer = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, package, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        check=False,
+    )
+    assert answer.returncode == code, answer.stderr
+    shown, _, imported = answer.stdout.rstrip().rpartition("\n")
+    return shown + answer.stderr, set(imported.split())
+
+
+def test_the_version_needs_no_more_than_click():
+    _, imported = lakegc("--version")
+    ours = {name for name in imported if name.startswith(("spark_core", "lakegc_dagster"))}
+    assert ours <= {
+        "spark_core",
+        "spark_core.cli",
+        "spark_core.cli.groups",
+        "spark_core.cli.main",
+        "spark_core.errors",
+        "spark_core.output",
+        "spark_core.plain_text",
+    }
+    assert not {"rich", "pydantic", "json", "urllib3"} & imported
+
+
+@pytest.mark.parametrize("command", [["ui"], ["demo", "--every"]])
+def test_where_the_engine_is_alone_a_command_of_lakegc_says_what_to_install(command):
+    said, _ = lakegc(*command, package="engine", code=2)
+    assert "here is lakegc's engine alone: `pip install lakegc`." in said
+
+
+def test_the_help_of_the_engine_names_every_command():
+    said, _ = lakegc("--help", package="engine")
+    assert " ".join(said.split()).count("alone: `pip install lakegc`.") == 3
+    named = set(re.findall(r"^  ([a-z][a-z-]*)  ", said, re.MULTILINE))
+    assert named == {name for names in TASKS.values() for name in names}
+
+
+def test_a_sandbox_of_the_demo_is_not_served_by_the_engine_alone(tmp_path):
+    (tmp_path / ".made-by-lakegc-demo").touch()
+    (tmp_path / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:1"\n')
+    words = ["rules", "get", "lakegc-demo", "--config", tmp_path / "lakegc.toml"]
+    said, _ = lakegc(*words, package="engine", code=2)
+    assert "`pip install lakegc`" in said
