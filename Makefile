@@ -4,7 +4,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.set-up
-WARM := $(VENV)/.warm
+COMPILED := $(VENV)/.compiled
 LOOPS := spark_core/jit.py $(wildcard $(addsuffix *.py,$(sort $(dir $(shell grep -rl --include=*.py '^@compiled' spark_core)))))
 EMULATORS := .emulators/.set-up
 # More words for pytest or for what is measured: make test ARGS="-k namespace -x", make bench ARGS="--objects 300"
@@ -19,18 +19,18 @@ export PYTHONUNBUFFERED := 1
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(WARM) ## make .venv with everything in it, at the versions of constraints.txt (checks Java 17 and Python 3.11 first), and warm up
+setup: $(COMPILED) ## make .venv with everything in it, at the versions of constraints.txt (checks Java 17 and Python 3.11 first), and compile the loops
 
 $(READY): pyproject.toml constraints.txt
 	@.ci/setup $(VENV)
 	@touch $@
 
 # What is not kept is compiled, some fifteen seconds, by each process of the tests that needs it.
-$(WARM): $(READY) $(LOOPS)
-	@$(BIN)/lakegc warm-up || echo "Spark will start without an archive of its classes, which takes longer"
+$(COMPILED): $(READY) $(LOOPS)
+	@$(BIN)/python -m spark_core.compile_loops
 	@touch $@
 
-demo: $(WARM) ## watch a whole garbage collection of a repository made for it, with the proof at the end
+demo: $(COMPILED) ## watch a whole garbage collection of a repository made for it, with the proof at the end
 	@$(BIN)/lakegc demo
 
 # Where npm or Go is missing the script says so, and the tests of that store are skipped with the reason.
@@ -46,13 +46,13 @@ emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) tha
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # What a branch can touch is run however long it takes.
-test: $(WARM) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them, ARGS=--changed for all, also slow ones, that your branch can touch)
+test: $(COMPILED) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them, ARGS=--changed for all, also slow ones, that your branch can touch)
 	$(PYTEST) -m "not deep$(if $(findstring --changed,$(ARGS)),, and not slow)" $(ARGS)
 
-test-slow: $(WARM) $(EMULATORS) ## run the tests that `make test` leaves out: searches, faults, processes, browsers, clusters
+test-slow: $(COMPILED) $(EMULATORS) ## run the tests that `make test` leaves out: searches, faults, processes, browsers, clusters
 	$(PYTEST) -m "slow and not deep" $(ARGS)
 
-test-deep: $(WARM) $(EMULATORS) ## run the long searches, more than an hour, and end with their table (ARGS="search": a part; a run that was ended goes on)
+test-deep: $(COMPILED) $(EMULATORS) ## run the long searches, more than an hour, and end with their table (ARGS="search": a part; a run that was ended goes on)
 	$(BIN)/python -m tests.deep.run $(ARGS)
 
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
@@ -115,5 +115,5 @@ ui: $(READY) ## open Dagster's UI on the sandbox of the last demo (Ctrl-C ends b
 clean: ## take away caches and the demo's sandbox; .venv, .emulators and .lakegc stay
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log dist site
 	find spark_core lakegc_dagster tests -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -f $(WARM)
+	rm -f $(COMPILED)
 	if [ -f .sandbox/.made-by-lakegc-demo ]; then rm -rf .sandbox; fi

@@ -31,15 +31,13 @@ _STAGED = "uncommitted_addresses"
 _START = """
 import sys
 from pathlib import Path
-from spark_core.terminal.java_process import end, start_quietly
 from spark_core.settings import load_settings
-from spark_core.spark.session import start_session
+from spark_core.settings.environment import session_of
+from spark_core.spark.output import OUTPUT
 
 settings = load_settings(Path(sys.argv[1]))
-Path(settings.dagster_home).mkdir(parents=True, exist_ok=True)
-start_quietly(settings)
-start_session(settings.spark_config())
-end(seconds=60)
+OUTPUT.keep_in(settings.dagster_home)
+session_of(settings)
 """
 
 

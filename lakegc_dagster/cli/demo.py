@@ -1,4 +1,4 @@
-"""The commands that collect a small repository of their own: `demo`, and `warm-up`."""
+"""`lakegc demo`: a whole collection of a repository made for it."""
 
 from __future__ import annotations
 
@@ -53,32 +53,5 @@ def demo(
         from lakegc_dagster.demo.tour import run_demo
 
         return run_demo(directory, every=every, story=story)
-
-    raise SystemExit(guarded(body, verbose=verbose, debug=debug))
-
-
-@click.command("warm-up")
-@click.option("--again", is_flag=True, help="Make the archive again even if it exists.")
-@output_options
-def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
-    """Make ready what shortens later runs, which also work without it.
-
-    The command compiles lakegc's loops to machine code and keeps that beside them, or in the user's
-    cache directory. Then it collects a small repository in a temporary directory. Java writes an
-    archive of the classes that this loaded, about 150 MB, into the user's cache directory. The
-    archive is used with a local master, by this installation of Spark and Java. Make it again after
-    an update of either.
-
-    \b
-    Examples:
-      lakegc warm-up
-      XDG_CACHE_HOME=/var/cache/collector lakegc warm-up
-    """  # noqa: D301 - as above
-
-    def body() -> int:
-        from spark_core.cli.warm_up import compile_loops
-
-        compile_loops()
-        return 0
 
     raise SystemExit(guarded(body, verbose=verbose, debug=debug))

@@ -41,9 +41,9 @@ from spark_core.run.local_path import local_path
 from spark_core.settings import Settings, load_settings
 from spark_core.settings.environment import open_environment
 from spark_core.spark.java import check_java
+from spark_core.spark.output import OUTPUT
 from spark_core.stored_runs import explained, load_report, open_stored
 from spark_core.terminal import console
-from spark_core.terminal.java_process import start_quietly
 
 # The first characters are enough to know the id of a commit or an object.
 _ID_SHOWN = 10
@@ -89,7 +89,7 @@ def run_demo(
         key = RunKey.at(datetime.now(UTC))
         told = _tell_of_policy(shown, sandbox, key) if by_policy else _tell(shown, sandbox, key)
         settings = load_settings(demo_sandbox.settings_file(directory))
-        start_quietly(settings)
+        OUTPUT.keep_in(settings.dagster_home)
         headings = iter("23456789")
         if by_policy:
             key = _confirmed(shown, settings, key, headings)

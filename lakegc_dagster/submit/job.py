@@ -5,7 +5,6 @@ Exit codes are that job's: 0 done, 1 refused, wrong or failed.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +28,7 @@ from spark_core.phases import (
 )
 from spark_core.run import Environment, Run, open_run
 from spark_core.settings.environment import environment_of, session_of
-from spark_core.spark.java import check_java, running_java, submitted_properties
+from spark_core.spark.java import submitted_properties
 from spark_core.sweep import first_sweep
 from spark_core.terminal import console
 
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from spark_core.spark.session import Session
 
 FAILED = 1
-
-# `spark-submit` sets this for the Python programs that it starts: Java runs already.
-GATEWAY = "PYSPARK_GATEWAY_PORT"
 
 # The keys that somebody may have set for the job or a store; Hadoop's own defaults are nobody's
 # wish.
@@ -64,7 +60,7 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     shown = console.console()
     try:
         with phase(NOTHING_STARTED):
-            properties, hadoop = configuration(pairs or {})
+            properties, hadoop = submitted_properties(pairs or {})
             job = read_job(arguments, read_keys(properties, hadoop))
         _say(shown, job)
         # A mark that exists may have been swept in part.
@@ -74,16 +70,6 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
         console.show_error(console.console(sys.stderr), error)
         return FAILED
     return 0
-
-
-def configuration(pairs: Mapping[str, str]) -> tuple[dict[str, str], Any]:
-    """Return the properties that `spark-submit` left, with pairs put over them, and Hadoop's.
-
-    It starts Java if nobody has.
-    """
-    if running_java() is None and GATEWAY not in os.environ:
-        check_java()
-    return submitted_properties(pairs)
 
 
 def read_keys(properties: Mapping[str, str], hadoop: Any) -> dict[str, str]:

@@ -21,7 +21,7 @@ from spark_core.cli.shown_report import show_refused, show_report
 from spark_core.errors import ClosedPartitionError, LakegcError
 from spark_core.output import lost
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase, state_of
-from spark_core.terminal.spark_output import OUTPUT
+from spark_core.spark.output import OUTPUT
 
 if TYPE_CHECKING:
     from spark_core.events import OnEvent
@@ -111,7 +111,6 @@ def collect_each(
     from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.environment import require_spark
     from spark_core.terminal import console
-    from spark_core.terminal.java_process import LOG_NAME
 
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr) if as_json else nullcontext())
@@ -125,7 +124,6 @@ def collect_each(
         settings = _answered(settings, jobs, yes=yes)
         # Before anything is asked, although a run without much to read needs no Java.
         require_spark(settings)
-        OUTPUT.kept_in = settings.dagster_home / LOG_NAME
         night = _Night(settings, key or new_run_key(settings.dagster_home), jobs, asked)
         found = [_step_by_step(night, *chosen)[0]] if len(chosen) == 1 else _several(night)
         publish_metrics(settings)

@@ -22,7 +22,7 @@ from spark_core.foreign_errors import in_a_sentence
 from spark_core.output import lost
 from spark_core.phases import ended_a_command, state_of
 from spark_core.plain_text import visible
-from spark_core.terminal.spark_output import OUTPUT
+from spark_core.spark.output import OUTPUT
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -39,7 +39,7 @@ INTERRUPTED_WORDS = {
     "restore": "what was brought back stays; the same command goes on with the rest",
     "init": "no settings file was written, or all of it",
     "demo": "the sandbox stays in its directory, and the next demo makes it anew",
-    "warm-up": "no archive was made; runs work without it",
+    "warm-up": "what was compiled is kept, and runs compile the rest",
     "ui": "the UI has ended, and runs that it had started were ended with it",
     "confirm": "`lakegc runs`, or the command that was to come next, shows whether it is confirmed",
     "hold add": "`lakegc hold list` shows whether the hold is there",
@@ -242,5 +242,6 @@ def read_settings(config: Path | None, stack: ExitStack) -> Settings:
     settings = load_settings(config)
     if settings.file is not None and (settings.file.parent / DEMO_MARKER).is_file():
         sandbox = installed("lakegc_dagster.demo.sandbox")
-        return cast("Settings", stack.enter_context(sandbox.awake(settings)))
+        settings = cast("Settings", stack.enter_context(sandbox.awake(settings)))
+    OUTPUT.keep_in(settings.dagster_home)
     return settings

@@ -25,7 +25,7 @@ TASKS: Mapping[str, Mapping[str, str]] = {
         "init": f"{_ENGINE}init",
         "config": f"{_ENGINE}config",
         "doctor": f"{_ENGINE}doctor",
-        "warm-up": f"{_DAGSTER}demo",
+        "warm-up": f"{_ENGINE}warm_up",
     },
     "Collect": {
         "mark": f"{_ENGINE}collect",
@@ -126,8 +126,8 @@ def installed(module: str) -> ModuleType:
         if missing.name != _DAGSTER.partition(".")[0]:
             raise
         raise SettingsError(
-            "This needs Dagster or the sandbox, and here is lakegc's engine alone: "
-            "`pip install lakegc`."
+            "this needs Dagster or the sandbox, and here is lakegc's engine alone",
+            "Install the package `lakegc` in its place.",
         ) from None
 
 

@@ -1,18 +1,18 @@
-"""The Java process of this Python process: which Java, its start ahead of a session, and its lines.
+"""The Java process of this Python process: which Java, its start, and where its lines go.
 
-A process has one, as it has one session. Spark starts it with its first session; here it is started
-before, so that its output goes to a file, or so that its configuration can be read without a
-session.
+A process has one, as it has one session. Spark would start it with its first session; here it is
+started before, so that its output goes to a file where that is wanted, or so that its configuration
+can be read without a session.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,16 @@ from pyspark.errors import PySparkException
 
 from spark_core.errors import LakegcError, SettingsError, sentences
 from spark_core.foreign_errors import one_line, reason
-from spark_core.spark.class_archive import find_java
 from spark_core.spark.obstacles import obstacle
+from spark_core.spark.output import OUTPUT
 
 # The jar by which an installation of Spark says its version.
 _SPARK_JAR = re.compile(r"spark-core_[\d.]+-(\d\S*)\.jar")
 _JAVA_VERSION = re.compile(r'version "(\d+)')
 
 
-@dataclass
-class _Process:
-    """What this process has started, and where its lines are; None for those of this process."""
-
-    gateway: Any = None
-    log: Path | None = None
-
-
-_PROCESS = _Process()
+# Set by `spark-submit` for the Python programs that it starts: Java already runs.
+GATEWAY = "PYSPARK_GATEWAY_PORT"
 
 
 def min_java(spark: str) -> int:
@@ -50,6 +43,13 @@ def min_java(spark: str) -> int:
         (11, 17)
     """
     return 11 if spark.startswith("3.") else 17
+
+
+def find_java() -> Path | None:
+    """Return the Java that Spark's scripts start; None when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    return Path(found) if found and Path(found).exists() else None
 
 
 def check_java() -> str:
@@ -107,38 +107,48 @@ def _require_spark_of_pyspark() -> None:
         )
 
 
-def running_java() -> Any:
-    """Return py4j's way to the Java process that was started here; None if none was."""
-    return _PROCESS.gateway
-
-
-def launch_java(
-    properties: Mapping[str, str], output: int | None = None, log: Path | None = None
-) -> Any:
+def launch_java(properties: Mapping[str, str]) -> Any:
     """Start the Java process of this Python process, or take the one that `spark-submit` started.
 
-    No session is made. A Java that was started here before is taken as it is.
+    No session is made. A Java that runs already is taken as it is.
 
     Args:
         properties: The result of `spark_config`.
-        output: Descriptor that gets all its lines; None: those of this process.
-        log: The file that they reach by it.
 
     Returns:
         py4j's way to it.
 
     Raises:
-        SettingsError: If it does not start, or ends before it serves.
+        SettingsError: If there is no Java that Spark can run on, or it does not start, or ends
+            before it serves.
     """
     from pyspark.java_gateway import launch_gateway
 
-    if _PROCESS.gateway is None:
+    if SparkContext._gateway is None:  # noqa: SLF001 - also one that somebody else started
         launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
-        streams = {} if output is None else {"stdout": output, "stderr": output}
-        _PROCESS.log = log
-        with telling_of_a_start(properties):
-            _PROCESS.gateway = launch(_plain(properties), streams)
-    return _PROCESS.gateway
+        conf = SparkConf(loadDefaults=False)
+        for name, value in properties.items():
+            conf.set(name, value)
+        if GATEWAY not in os.environ:
+            check_java()
+        with _streams() as streams, telling_of_a_start(properties):
+            SparkContext._ensure_initialized(gateway=launch(conf, streams))  # noqa: SLF001
+    return SparkContext._gateway  # noqa: SLF001
+
+
+@contextmanager
+def _streams() -> Iterator[dict[str, Any]]:
+    """Open the file for the lines of a Java that is about to start, where there is to be one."""
+    log = OUTPUT.kept_in
+    if log is None or OUTPUT.is_shown or GATEWAY in os.environ:
+        yield {}
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # Another command may write to it at the same time; so each writes at its end.
+    with log.open("ab") as lines:
+        lines.truncate(0)
+        OUTPUT.log = log
+        yield {"stdout": lines, "stderr": lines}
 
 
 @contextmanager
@@ -156,33 +166,16 @@ def telling_of_a_start(properties: Mapping[str, str]) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, OSError, RuntimeError) as failure:
         said, where, goes_on = str(failure), "", isinstance(failure, Py4JJavaError)
-        if _PROCESS.log is not None:
-            where = f"Its own lines are in {_PROCESS.log}."
+        if OUTPUT.log is not None:
+            where = f"Its own lines are in {OUTPUT.log}."
             # A Java that has ended can say why there alone.
-            said = said if goes_on else _PROCESS.log.read_text(errors="replace").strip() or said
+            said = said if goes_on else OUTPUT.log.read_text(errors="replace").strip() or said
         found = obstacle(os.environ, properties)
         kind = LakegcError if goes_on and not found else SettingsError
         raise kind(
             f"Spark does not start ({reason(said)})",
             sentences(found or "Mend [spark] in the settings, or the Java installation", where),
         ) from failure
-
-
-def use_launched_java(properties: Mapping[str, str]) -> None:
-    """Let the session of this process run in the Java that `launch_java` started, if it did.
-
-    Args:
-        properties: Of the session.
-    """
-    if _PROCESS.gateway is not None:
-        # Where a context runs already there cannot be another, and the session is made on that one.
-        with suppress(ValueError):
-            SparkContext(conf=_plain(properties), gateway=_PROCESS.gateway)
-
-
-def stop_context() -> None:
-    """Stop the Spark context of this process, which then hears no more of a Java that ends."""
-    SparkContext.getOrCreate().stop()
 
 
 def submitted_properties(pairs: Mapping[str, str]) -> tuple[dict[str, str], Any]:
@@ -200,10 +193,3 @@ def submitted_properties(pairs: Mapping[str, str]) -> tuple[dict[str, str], Any]
     # The fields of a pair, as Scala names them.
     found = {getattr(pair, "_1")(): getattr(pair, "_2")() for pair in conf.getAll()}  # noqa: B009
     return found, spark.deploy.SparkHadoopUtil.get().newConfiguration(conf)
-
-
-def _plain(properties: Mapping[str, str]) -> SparkConf:
-    conf = SparkConf(loadDefaults=False)
-    for name, value in properties.items():
-        conf.set(name, value)
-    return conf

@@ -7,9 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 from spark_core.spark.cluster import prepare_cluster
-from spark_core.spark.connect import chosen_remote, require_connect
-from spark_core.spark.java import check_java
-from spark_core.spark.session import Session, is_started, start_session
+from spark_core.spark.session import Session, start_session
 
 
 def prepared_session(properties: Mapping[str, str], *, ship_package: bool) -> Session:
@@ -20,14 +18,8 @@ def prepared_session(properties: Mapping[str, str], *, ship_package: bool) -> Se
         ship_package: Send lakegc's own code to the executors of a cluster.
 
     Raises:
-        SettingsError: If there is no Java that Spark can run on, or no Spark Connect where a server
-            was chosen.
+        SettingsError: As `start_session` raises it.
     """
-    address = chosen_remote()
-    if address is not None:
-        require_connect(address)
-    elif not is_started():
-        check_java()
     # Spark itself keeps one session per process, whoever asks first.
     session = start_session(properties)
     prepare_cluster(session, ship_package=ship_package)

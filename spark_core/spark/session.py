@@ -9,20 +9,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_core.spark import connect
-from spark_core.spark.class_archive import class_archive, spark_home
-from spark_core.spark.java import telling_of_a_start, use_launched_java
+from spark_core.spark.java import GATEWAY, launch_java, telling_of_a_start
 from spark_core.spark.placement import is_local
 
 # The names by which other rooms speak of what they pass on. `Spark` gives the session.
 Session: TypeAlias = SparkSession
 Spark: TypeAlias = Callable[[], Session]
 
-# Set by `spark-submit` for the Python programs that it starts: Java already runs.
-_GATEWAY = "PYSPARK_GATEWAY_PORT"
 # Options for the driver's Java. If two contradict each other, it takes the last.
 _FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 _DAEMON = "spark_core.spark.spark_daemon"
@@ -88,7 +86,7 @@ def _ran_anything_again(spark: SparkSession) -> bool:
 
 def default_master() -> str | None:
     """Return the default master: this machine; None if `spark-submit` started us and chose."""
-    return None if _GATEWAY in os.environ else "local[*]"
+    return None if GATEWAY in os.environ else "local[*]"
 
 
 def spark_config(
@@ -142,39 +140,29 @@ def spark_config(
             # Spark is of version 4.1 or newer.
             "spark.python.unix.domain.socket.enabled": "true",
         }
-        if _GATEWAY not in os.environ:
-            config |= _started_here(properties)
+        if GATEWAY not in os.environ:
+            config[_FIRST_OPTIONS] = _java_options(properties)
+            if os.environ["PYSPARK_PYTHON"] == sys.executable:
+                config["spark.python.daemon.module"] = _DAEMON
             properties.pop(_FIRST_OPTIONS, None)
     return config | properties
 
 
-def _started_here(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that make a start on this machine cheap.
-
-    They are options for the driver's Java, and the parent of its Python workers.
+def _java_options(properties: Mapping[str, str]) -> str:
+    """Return options for the driver's Java that make it small on this machine.
 
     Args:
         properties: The operator's own; their options for Java come after ours.
     """
-    archive, first = (
-        class_archive(),
-        properties.get(_FIRST_OPTIONS, _in_spark_defaults(_FIRST_OPTIONS)),
+    first, last = (
+        properties.get(name, _in_spark_defaults(name)) for name in (_FIRST_OPTIONS, _LAST_OPTIONS)
     )
-    # Java does not map one archive while it makes another.
-    making = any(
-        "ArchiveClassesAtExit" in options for options in (first, properties.get(_LAST_OPTIONS, ""))
-    )
-    mapped = "" if archive is None or making else archive.options
-    last = properties.get(_LAST_OPTIONS, _in_spark_defaults(_LAST_OPTIONS))
     is_chosen = any(
         _COLLECTOR.search(flags)
         for flags in (first, last, *(os.environ.get(name, "") for name in _JAVAS_OWN))
     )
     collector = "" if is_chosen or (os.cpu_count() or 1) > _FEW_CORES else _ONE_COLLECTOR
-    started = {_FIRST_OPTIONS: " ".join(filter(None, (_ONE_COMPILER, collector, mapped, first)))}
-    if os.environ["PYSPARK_PYTHON"] == sys.executable:
-        started["spark.python.daemon.module"] = _DAEMON
-    return started
+    return " ".join(filter(None, (_ONE_COMPILER, collector, first)))
 
 
 def _in_spark_defaults(name: str) -> str:
@@ -182,7 +170,8 @@ def _in_spark_defaults(name: str) -> str:
 
     Spark itself takes properties from there if a session names none.
     """
-    directory = os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf"
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    directory = os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")
     try:
         lines = Path(directory, "spark-defaults.conf").read_text().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -198,16 +187,18 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
         properties: The result of `spark_config`.
 
     Raises:
-        SettingsError: If it does not start here, with what of this machine keeps it from that.
+        SettingsError: If there is no Java, or no Spark Connect where a server was chosen; or if it
+            does not start here, with what of this machine keeps it from that.
         LakegcError: If Java says why it does not, and nothing of this machine does.
     """
     builder = SparkSession.builder
     for name, value in properties.items():
         builder = builder.config(name, value)
-    if connect.chosen_remote() is not None:
+    if (server := connect.chosen_remote()) is not None:
+        connect.require_connect(server)
         return builder.getOrCreate()
+    launch_java(properties)
     with telling_of_a_start(properties):
-        use_launched_java(properties)
         return builder.getOrCreate()
 
 

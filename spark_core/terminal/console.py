@@ -21,7 +21,7 @@ from spark_core.errors import LakegcError, kind_of
 from spark_core.event_lines import EventLines, found_text
 from spark_core.events import Event
 from spark_core.plain_text import bytes_text, visible
-from spark_core.terminal.spark_output import OUTPUT
+from spark_core.spark.output import OUTPUT
 from spark_core.text_table import FIGURES
 
 if TYPE_CHECKING:

@@ -71,16 +71,16 @@ SPARK = {
 SWEEP = """
 import sys
 from pathlib import Path
-from spark_core.terminal.java_process import start_quietly
 from lakegc_dagster.launch.run_job import launch
 from spark_core.settings import load_settings
 from spark_core.model import RunKey
 from spark_core.spark import exchange, placement
+from spark_core.spark.output import OUTPUT
 
 # The few rows of the test take the way of many.
 placement.MOST_ROWS_OF_THE_DRIVER, exchange._ROWS_OF_A_CORE = 0, 1
 settings = load_settings(Path(sys.argv[1]))
-start_quietly(settings)
+OUTPUT.keep_in(settings.dagster_home)
 result = launch(settings, "mark_and_sweep", sys.argv[2], RunKey.parse(sys.argv[3]))
 print(result.checks)
 sys.exit(result.message)

@@ -19,10 +19,11 @@ import pytest
 from lakegc_dagster import submit
 from lakegc_dagster.sandbox import Sandbox, objects, repositories
 from lakegc_dagster.submit import job as submit_job
-from lakegc_dagster.submit.job import configuration, read_keys, run
+from lakegc_dagster.submit.job import read_keys, run
 from lakegc_dagster.submit.keys import read_job
 from spark_core.model import Repository
 from spark_core.reference_job.summary import Summary
+from spark_core.spark.java import submitted_properties
 from tests.support import golden, recorded_server
 from tests.support import moto_s3 as moto
 from tests.support.moto_s3 import moto_s3
@@ -229,7 +230,7 @@ def test_what_the_user_said_is_told_from_hadoops_own_defaults_and_sparks_copies(
         "spark.lakegc.defaults.flat": "true",
         "spark.executor.memory": "4g",
     }
-    found = read_keys(*configuration(said))
+    found = read_keys(*submitted_properties(said))
     # Hadoop has a default for the endpoint's style and for who gives credentials; nobody said
     # those.
     assert {key: text for key, text in found.items() if key != "spark.master"} == {

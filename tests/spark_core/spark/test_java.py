@@ -108,7 +108,7 @@ def test_a_spark_home_of_the_same_version_or_of_none_that_is_told_is_taken(
 def test_a_java_that_ended_is_told_by_its_own_lines_and_they_are_named(monkeypatch, tmp_path):
     log = tmp_path / "spark.log"
     log.write_text('Exception in thread "main" a.WrongException: why\n\tat a.b.c(D.java:1)\n')
-    monkeypatch.setattr(java._PROCESS, "log", log)
+    monkeypatch.setattr(java.OUTPUT, "log", log)
     with (
         pytest.raises(SettingsError) as told,
         java.telling_of_a_start({}),
@@ -131,41 +131,45 @@ def test_pyspark_still_starts_java_without_a_session_where_its_lines_are_wanted(
 
 
 BEFORE_A_SESSION = """
-import os, sys
-from spark_core.spark.java import launch_java, running_java, submitted_properties
+import sys
+from pathlib import Path
+from spark_core.spark.java import launch_java, submitted_properties
+from spark_core.spark.output import OUTPUT
 from spark_core.spark.session import spark_config, start_session
+OUTPUT.keep_in(Path(sys.argv[1]))
+OUTPUT.is_shown = sys.argv[2] == "shown"
 properties = spark_config(master="local[1]", extra={"spark.hadoop.lakegc.door": "open"})
-assert running_java() is None
-log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
-gateway = launch_java(properties, log)
+gateway = launch_java(properties)
 found, hadoop = submitted_properties({"spark.hadoop.lakegc.pair": "1"})
-assert gateway is running_java()
+assert gateway is launch_java(properties)
 assert (hadoop.get("lakegc.door"), hadoop.get("lakegc.pair")) == ("open", "1")
 session = start_session(properties)
 assert session.sparkContext.getConf().get("spark.hadoop.lakegc.door") == "open"
 assert session.range(3).count() == 3
 assert start_session(properties) is session
-gateway.proc.stdin.close()
-print(found["spark.master"], gateway.proc.wait(60), flush=True)
-# What is left of the session would ask a Java that has ended.
-os._exit(0)
+print(found["spark.master"])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_session_runs_in_the_java_that_was_started_ahead_and_its_lines_are_in_the_log(tmp_path):
-    log = tmp_path / "spark.log"
+@pytest.mark.parametrize("where", ["kept", "shown"])
+def test_a_session_runs_in_the_java_that_was_started_ahead_and_nothing_of_it_is_shown_unasked(
+    tmp_path, where
+):
     done = subprocess.run(
-        [sys.executable, "-c", BEFORE_A_SESSION, str(log)],
+        [sys.executable, "-c", BEFORE_A_SESSION, str(tmp_path), where],
         capture_output=True,
         text=True,
         check=False,
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["local[1]", "0"]
-    # Python's own lines are not meant: py4j writes one when Java ends while it says something.
-    first = "Setting default log level"
-    assert first in log.read_text()
-    assert first not in done.stderr
+    assert done.stdout.split() == ["local[1]"]
+    first, log = "Setting default log level", tmp_path / "spark.log"
+    if where == "kept":
+        assert first in log.read_text()
+        assert done.stderr == "", "neither Spark's lines nor a traceback at the end of Java"
+    else:
+        assert first in done.stderr
+        assert not log.exists()

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from spark_core.spark import spark_daemon
-from spark_core.spark.class_archive import class_archive
 from spark_core.spark.session import spark_config
 
 IMPORTED_AHEAD = (
@@ -24,29 +23,18 @@ FIRST, LAST = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 DAEMON = "spark.python.daemon.module"
 
 
-@pytest.fixture
-def archived(tmp_path, monkeypatch):
-    """A user who has an archive of Spark's classes."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    with class_archive().making() as options:
-        Path(options.split()[0].partition("=")[2]).write_bytes(b"classes")
-    return class_archive().path
-
-
-def test_a_local_session_maps_the_archive_and_has_one_compiler_and_the_daemon_that_imported_ahead(
-    archived, monkeypatch
+def test_a_local_session_has_one_compiler_one_collector_and_the_daemon_that_imported_ahead(
+    monkeypatch,
 ):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     config = spark_config(master="local[2]")
-    assert config[FIRST].startswith(
-        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={archived} "
-    )
+    assert config[FIRST] == "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     assert config[DAEMON] == "spark_core.spark.spark_daemon"
 
 
 def test_java_collects_its_own_garbage_as_somebody_chose_or_as_it_likes_on_many_cores(
-    archived, monkeypatch
+    monkeypatch,
 ):
     monkeypatch.setattr("os.cpu_count", lambda: 5)
     assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
@@ -61,20 +49,19 @@ def test_java_collects_its_own_garbage_as_somebody_chose_or_as_it_likes_on_many_
 
 
 @pytest.mark.parametrize("master", ["yarn", "local-cluster[2,1,1024]", "spark://head:7077", None])
-def test_what_runs_elsewhere_is_left_to_the_operator(archived, master):
+def test_what_runs_elsewhere_is_left_to_the_operator(master):
     assert not {FIRST, DAEMON} & set(spark_config(master=master))
 
 
-def test_java_that_spark_submit_started_is_left_as_it_is(archived, monkeypatch):
+def test_java_that_spark_submit_started_is_left_as_it_is(monkeypatch):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert not {FIRST, DAEMON} & set(spark_config(master="local[2]"))
 
 
-def test_the_operators_own_options_for_java_come_last_and_so_win(archived):
+def test_the_operators_own_options_for_java_come_last_and_so_win():
     theirs = "-XX:TieredStopAtLevel=4 -Dwhat=ever"
     by_first = spark_config(master="local[2]", extra={FIRST: theirs})
     assert by_first[FIRST].endswith(f" {theirs}")
-    assert str(archived) in by_first[FIRST]
     # Spark puts these behind the others.
     by_last = spark_config(master="local[2]", extra={LAST: theirs, DAEMON: "pyspark.daemon"})
     assert by_last[LAST] == theirs
@@ -85,9 +72,7 @@ def test_the_operators_own_options_for_java_come_last_and_so_win(archived):
 @pytest.mark.parametrize(
     "line", [f"{FIRST} -Dwhat=ever", f"  {FIRST}=-Dwhat=ever", f"{FIRST}: -Dwhat=ever"]
 )
-def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(
-    archived, tmp_path, monkeypatch, line
-):
+def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(tmp_path, monkeypatch, line):
     (tmp_path / "spark-defaults.conf").write_text(
         f"# {FIRST} -Dnot=this\nspark.master yarn\n{line}\n"
     )
@@ -96,15 +81,7 @@ def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(
     assert spark_config(master="local[2]", extra={FIRST: "-Dmine=1"})[FIRST].endswith(" -Dmine=1")
 
 
-def test_java_that_writes_an_archive_maps_none(archived):
-    for name in (FIRST, LAST):
-        config = spark_config(
-            master="local[2]", extra={name: "-XX:ArchiveClassesAtExit=/tmp/new.jsa"}
-        )
-        assert "SharedArchiveFile" not in config[FIRST]
-
-
-def test_workers_of_another_interpreter_have_sparks_own_parent(archived, monkeypatch):
+def test_workers_of_another_interpreter_have_sparks_own_parent(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python")
     assert DAEMON not in spark_config(master="local[2]")
 
