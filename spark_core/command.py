@@ -1,5 +1,24 @@
-"""The commands of `lakegc`, under the name by which programs for clusters start them."""
+"""The commands of `lakegc` for a script of a platform, which must not end where all went well."""
 
-from spark_core.cli.main import main
+from __future__ import annotations
 
-__all__ = ["main"]
+from collections.abc import Sequence
+
+from spark_core.cli.main import main as program
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what a command line asks for.
+
+    Some platforms take every `SystemExit` for a failure, and the program itself ends with one.
+
+    Args:
+        arguments: The words after the program's name; those of this process when None.
+
+    Returns:
+        Its exit code.
+    """
+    try:
+        program(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)

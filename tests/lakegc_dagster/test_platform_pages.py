@@ -16,8 +16,8 @@ import pytest
 
 import spark_core
 from lakegc_dagster.pipes import payloads
-from spark_core.command.arguments import parser
 from spark_core.settings import Settings, load_settings
+from tests.support.command_line import parsed
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "platforms").glob("*.md"))
@@ -66,7 +66,7 @@ def test_the_page_for_all_names_every_other_one():
 @each_page
 def test_the_engine_takes_what_a_page_gives_it(page):
     for words in engine_words(page.read_text()):
-        parser().parse_args(words)
+        parsed(words)
 
 
 @each_page

@@ -22,7 +22,7 @@ def _names(requirements):
 def test_the_engine_needs_nothing_that_lakegc_does_not_declare_and_nothing_of_the_platform():
     engine, lakegc = _project(ENGINE), _project(ROOT)
     assert _names(engine["dependencies"]) < _names(lakegc["dependencies"])
-    absent = {"click", "dagster", "dagster-pyspark", "pyspark", "rich", "starlette", "uvicorn"}
+    absent = {"dagster", "dagster-pyspark", "pyspark", "starlette", "uvicorn"}
     assert not absent & _names(engine["dependencies"])
     open_ended = {each for each in engine["dependencies"] if "<" not in each}
     assert _names(open_ended) == {"numba", "numpy", "pyarrow"}
@@ -31,6 +31,12 @@ def test_the_engine_needs_nothing_that_lakegc_does_not_declare_and_nothing_of_th
     assert open_ended <= oldest
     bounded = set(engine["dependencies"]) - open_ended
     assert bounded <= set(lakegc["dependencies"])
+
+
+def test_both_have_the_program_and_that_of_the_engine_has_its_old_name_too():
+    program = "spark_core.cli.main:main"
+    assert _project(ROOT)["scripts"] == {"lakegc": program}
+    assert _project(ENGINE)["scripts"] == {"lakegc": program, "lakegc-engine": program}
 
 
 def test_extras_of_the_engine_are_those_of_lakegc_without_what_dagster_needs():

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
-from spark_core.command.arguments import parser
-from tests.support.command_line import WITH_REPO, settings_in_environment
+from tests.support.command_line import WITH_REPO, parsed, settings_in_environment
 from tests.support.upstream import upstream_scenario
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +34,7 @@ def test_the_command_lines_of_the_page_are_known():
     shown = re.findall(r"^(?:\S+ )*?python -m spark_core ([^#\n]*)", PAGE, re.MULTILINE)
     assert len(shown) >= 5
     for words in shown:
-        assert parser().parse_args(words.partition(">>")[0].split()).command
+        parsed(words.partition(">>")[0].split())
 
 
 def _calls(operator):
@@ -48,7 +47,7 @@ def _calls(operator):
 def test_airflow_starts_command_lines_that_are_known():
     (submit,), (pod,) = _calls("SparkSubmitOperator"), _calls("KubernetesPodOperator")
     for words in (submit["application_args"], pod["arguments"]):
-        assert parser().parse_args(ast.literal_eval(words)).repositories == ["my-repo"]
+        assert parsed(ast.literal_eval(words))["repositories"] == ("my-repo",)
     assert ast.literal_eval(pod["cmds"]) == ["python", "-m", "spark_core"]
     assert "run_engine.py" in ast.unparse(submit["application"])
     with pytest.raises(SystemExit) as ended:

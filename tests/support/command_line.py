@@ -1,12 +1,16 @@
-"""The settings of a command line on a sandbox."""
+"""The settings of a command line on a sandbox, and what its words say."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
+from spark_core.cli.main import main
 
 WITH_REPO = """\
 [server]
@@ -43,3 +47,18 @@ def settings_in_environment(
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     return file
+
+
+def parsed(words: Sequence[str]) -> Mapping[str, Any]:
+    """Return what the words of a command line say, without running the command.
+
+    Raises:
+        click.ClickException: If they are none that `lakegc` knows.
+    """
+    context, rest = main.make_context("lakegc", [*words]), [*words]
+    while isinstance(context.command, click.Group):
+        name, command, rest = context.command.resolve_command(context, rest)
+        assert name is not None
+        assert command is not None
+        context = command.make_context(name, rest, parent=context)
+    return context.params
