@@ -1,8 +1,8 @@
 """The sensors that tell people: of runs that failed or were refused, of what is late or waits.
 
-They are there, and on, where `[notify]` names somebody to tell. Runs of the command line tell by
-themselves. Dagster loads this file in all of its processes, so what sends is imported when there is
-something to send.
+They are there, and on, where `[notify]` names somebody to tell. Of runs that Dagster did not
+start, whoever did tells. Dagster loads this file in all of its processes, so what sends is imported
+when there is something to send.
 """
 
 import json
@@ -17,6 +17,7 @@ from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEE
 from lakegc_dagster.jobs import build_jobs
 from lakegc_dagster.names import OWN, Names, asset_name
 from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.pipes.launched import STEP
 from spark_core import errors
 from spark_core.checks import ADVISORY
 from spark_core.errors import LakegcError, SettingsError
@@ -26,9 +27,6 @@ from spark_core.settings import Settings
 if TYPE_CHECKING:
     from spark_core.notices.messages import Message
     from spark_core.report.status import RepositoryStatus
-
-FROM_TAG = "lakegc/from"
-COMMAND_LINE = "command line"
 
 # Mostly enough to find the last good mark, and few enough for the time that a sensor has.
 _NEWEST = 30
@@ -109,7 +107,7 @@ def _failed_and_refused(settings: Settings, names: Names) -> dg.SensorDefinition
 
 
 def message_of(context: dg.RunFailureSensorContext, names: Names = OWN) -> "Message | None":
-    """Make the message about a failed run; None if it is not lakegc's, or was told already.
+    """Make the message about a failed run; None if it is not lakegc's.
 
     Args:
         context: The run.
@@ -119,9 +117,7 @@ def message_of(context: dg.RunFailureSensorContext, names: Names = OWN) -> "Mess
 
     run = context.dagster_run
     partition = run.tags.get("dagster/partition", "")
-    # Somebody may execute it again in the UI, which copies the tags; no command line tells of that.
-    told = run.tags.get(FROM_TAG) == COMMAND_LINE and run.parent_run_id is None
-    if not _is_of(context, names) or "|" not in partition or told:
+    if not _is_of(context, names) or "|" not in partition:
         return None
     try:
         repository_id, key = (str(part) for part in parse_partition_key(partition))
@@ -148,7 +144,7 @@ def _is_of(context: dg.RunFailureSensorContext, names: Names) -> bool:
         return True
     assets = [*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS, *ASKED_ASSETS]
     steps = {names.op(asset.name) for asset in assets}
-    steps |= {names.named(f"check_{asset.name}") for asset in assets}
+    steps |= {names.named(STEP), *(names.named(f"check_{asset.name}") for asset in assets)}
     failed = {event.step_key for event in context.get_step_failure_events()}
     return "lakegc/repository" in run.tags and bool(failed & steps)
 

@@ -19,6 +19,7 @@ from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.handover.reference_mark import mark_id
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
+from spark_core.notices.after_runs import tell_of_failure
 from spark_core.output import lost
 from spark_core.phases import (
     NOTHING_BY_THIS_SWEEP,
@@ -57,17 +58,23 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     Returns:
         0 when it was done, 1 when it was refused or failed.
     """
-    shown = console.console()
+    shown, errors = console.console(), console.console(sys.stderr)
     try:
         with phase(NOTHING_STARTED):
             properties, hadoop = submitted_properties(pairs or {})
             job = read_job(arguments, read_keys(properties, hadoop))
-        _say(shown, job)
+    except LakegcError as error:
+        console.show_error(errors, error)
+        return FAILED
+    _say(shown, job)
+    key = _run_key(job.mark_id) or RunKey.at(SystemClock().now())
+    try:
         # A mark that exists may have been swept in part.
         with phase(NOTHING_DELETED if job.mark else NOTHING_BY_THIS_SWEEP):
-            _collect(shown, job, lambda: _session(job, properties))
+            _collect(shown, job, key, lambda: _session(job, properties))
     except LakegcError as error:
-        console.show_error(console.console(sys.stderr), error)
+        console.show_error(errors, error)
+        tell_of_failure(job.settings, job.repository_id, key, error)
         return FAILED
     return 0
 
@@ -117,13 +124,12 @@ def _session(job: Job, properties: Mapping[str, str]) -> Session:
     return session_of(job.settings, {**properties, "spark.sql.session.timeZone": "UTC"})
 
 
-def _collect(shown: Console, job: Job, spark: Callable[[], Session]) -> None:
+def _collect(shown: Console, job: Job, key: RunKey, spark: Callable[[], Session]) -> None:
     environment = _environment(job, spark)
     options = job.settings.run_options(job.repository_id)
     own_key = _run_key(job.mark_id)
     if job.mark:
         _require_rules(environment, job.repository_id)
-    key = own_key or RunKey.at(environment.clock.now())
     opened = open_run(
         environment,
         job.repository_id,

@@ -10,6 +10,7 @@ References:
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -272,7 +273,9 @@ def _settings(
         for name, (_, key) in sorted(variables.items(), key=lambda item: -len(item[0])):
             text = text.replace(name, key if key.startswith("spark.") else f"spark.hadoop.{key}")
         raise SettingsError(text) from None
-    env = {"LAKEGC_ACCESS_KEY_ID": keys[_KEY_ID], "LAKEGC_SECRET_ACCESS_KEY": keys[_SECRET]}
+    # Settings name variables of this process; the keys of the server come from the job alone.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("LAKEGC_")}
+    env |= {"LAKEGC_ACCESS_KEY_ID": keys[_KEY_ID], "LAKEGC_SECRET_ACCESS_KEY": keys[_SECRET]}
     settings._env = env  # noqa: SLF001 - pydantic's constructor takes no private attributes
     return settings
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from spark_core.cli.common import agreed, can_ask, read_settings
 from spark_core.cli.metrics import publish_metrics
 from spark_core.cli.night_document import RepositoryEnd, closing_table, show_document
-from spark_core.cli.notify import tell_of_failure, tell_of_night
 from spark_core.cli.shown_report import show_refused, show_report
 from spark_core.errors import ClosedPartitionError, LakegcError
+from spark_core.notices.after_runs import tell_of_failure, tell_of_night
 from spark_core.output import lost
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase, state_of
 from spark_core.spark.output import OUTPUT
@@ -125,7 +125,7 @@ def collect_each(
         # Before anything is asked, although a run without much to read needs no Java.
         require_spark(settings)
         night = _Night(settings, key or new_run_key(settings.dagster_home), jobs, asked)
-        found = [_step_by_step(night, *chosen)[0]] if len(chosen) == 1 else _several(night)
+        found = [_alone(night, *chosen)] if len(chosen) == 1 else _several(night)
         publish_metrics(settings)
     if as_json:
         show_document(night.key, found)
@@ -168,6 +168,15 @@ def _answered(settings: Settings, jobs: Mapping[str, Job], *, yes: bool) -> Sett
                 first_sweep.require_answered(run)
         settings = settings.with_changed(repository_id, quarantine=False)
     return settings
+
+
+def _alone(night: _Night, repository_id: str) -> RepositoryEnd:
+    """Do the job of the only repository; people are told, too, that no run could be opened."""
+    try:
+        return _step_by_step(night, repository_id)[0]
+    except LakegcError as error:
+        tell_of_failure(night.settings, repository_id, night.key, error)
+        raise
 
 
 def _several(night: _Night) -> list[RepositoryEnd]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from spark_core.cli.common import RepositoryType, command_body, read_settings
-from spark_core.errors import LakegcError, SettingsError
+from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
-    from spark_core.model import RunKey
     from spark_core.notices.messages import Message
-    from spark_core.settings import Settings
     from spark_core.stored_runs.overview import Past
 
 
@@ -78,59 +75,3 @@ def _digest(found: Sequence[Past]) -> Message:
     from spark_core.notices.digest import digest_of
 
     return digest_of([past.row for past in found], SystemClock().now() - timedelta(days=1))
-
-
-def tell_of_night(
-    settings: Settings,
-    repositories: Sequence[str],
-    began: datetime,
-    failed: Mapping[str, LakegcError],
-) -> None:
-    """Send the digest of a command over several repositories, if the settings want one.
-
-    The command has shown everything, so an error here is only shown.
-
-    Args:
-        settings: The settings.
-        repositories: Their names.
-        began: When the command began.
-        failed: What ended the runs that did not end well, by repository.
-    """
-    if not (settings.notify.is_on and settings.notify.digest):
-        return
-    from spark_core.notices.digest import digest_of
-    from spark_core.notices.sending import tell
-    from spark_core.stored_runs.overview import overview
-
-    def send() -> None:
-        rows = [past.row for past in overview(settings, repositories)]
-        why = {name: str(error) for name, error in failed.items()}
-        tell(settings, digest_of(rows, began, failed=why))
-
-    _trying(send)
-
-
-def tell_of_failure(
-    settings: Settings, repository_id: str, key: RunKey, error: LakegcError
-) -> None:
-    """Tell everybody in [notify] of a run of the command line that did not end well.
-
-    The run's own error is shown beside this, so an error here is only shown.
-    """
-    if not settings.notify.is_on:
-        return
-    from spark_core.notices.messages import of_error
-    from spark_core.notices.sending import tell
-
-    _trying(lambda: tell(settings, of_error(repository_id, str(key), error)))
-
-
-def _trying(send: Callable[[], object]) -> None:
-    from spark_core.terminal import console
-
-    try:
-        send()
-    except LakegcError as problem:
-        console.console(sys.stderr).print(
-            f"lakegc: {problem.message}", markup=False, soft_wrap=True
-        )

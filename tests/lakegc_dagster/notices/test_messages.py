@@ -13,8 +13,10 @@ from click.testing import CliRunner
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.notices.sensors import due_messages, message_of
+from lakegc_dagster.submit.job import run as submitted
 from spark_core.cli.main import main
 from spark_core.errors import LakegcError, SettingsError, UnsafePlanError
+from spark_core.model import RunKey
 from spark_core.notices.messages import Message, of_checks, of_error, of_status
 from spark_core.notices.sending import send, tell
 from spark_core.report.status import RepositoryStatus
@@ -355,15 +357,7 @@ def test_the_sensor_tells_of_a_run_that_an_error_ends_in_its_own_words(ground):
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_run_of_the_command_line_and_one_of_somebody_else_are_not_told_by_the_sensor(ground):
-    key = new_key(ago=-timedelta(days=2))
-    tags = {"lakegc/from": "command line", "dagster/schedule_name": "nightly_mark"}
-    result = ground.job("mark", key, tags=tags)
-    assert message_of(failed_run(ground, result)) is None
-    # Dagster copies the tags to a run that somebody executes again in the UI.
-    again = message_of(failed_run(ground, result, parent_run_id="a", root_run_id="a"))
-    assert (again.event, again.run) == ("refused", str(key))
-
+def test_a_run_of_somebody_else_is_not_told_by_the_sensor(ground):
     @dg.job
     def theirs():
         @dg.op
@@ -416,11 +410,8 @@ def test_the_command_tells_what_is_overdue(web, tmp_path, monkeypatch):
     assert web.got[0][1]["event"] == "overdue"
 
 
-# The run is tried again twice, half a minute later each time.
-@pytest.mark.deep
-@pytest.mark.spark
-def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
-    # Nobody answers at the endpoint.
+# Nobody answers at the endpoint.
+def test_a_run_of_the_command_line_that_could_not_be_opened_is_told(web, tmp_path):
     answer = lakegc(
         tmp_path,
         'webhook_env = "HOOK"',
@@ -432,7 +423,25 @@ def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
     assert answer.exit_code == 1
     ((_, body),) = web.got
     assert (body["event"], body["repository"]) == ("failed", "repo")
-    assert json.loads(json.dumps(body["text"])) in answer.stderr
+    assert body["text"] in answer.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_run_of_the_reference_job_s_form_that_fails_is_told(web, monkeypatch, capsys):
+    monkeypatch.setenv("HOOK", web.url)
+    pairs = {
+        "spark.hadoop.lakefs.api.url": "http://127.0.0.1:9/api/v1",
+        "spark.hadoop.lakefs.api.access_key": "a",
+        "spark.hadoop.lakefs.api.secret_key": "b",
+        "spark.lakegc.server.longest_outage_seconds": "0",
+        "spark.lakegc.notify.webhook_env": "HOOK",
+    }
+    assert submitted(["repo"], pairs) == 1
+    ((_, body),) = web.got
+    assert (body["event"], body["repository"]) == ("failed", "repo")
+    assert body["text"] in capsys.readouterr().err
+    assert RunKey.parse(body["run"]).instant <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.names import Names
+from lakegc_dagster.notices.sensors import message_of
 from lakegc_dagster.partitions import add_partition, partition_key
 from lakegc_dagster.pipes import entry, launched
 from lakegc_dagster.pipes.entry import told_of
@@ -28,6 +29,7 @@ from spark_core.records import tables
 from spark_core.settings import Settings
 from spark_core.stored_runs import open_stored
 from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
+from tests.lakegc_dagster.notices.test_messages import failed_run
 from tests.support.stored_rows import rows_of
 
 NAMES = Names("lakegc")
@@ -275,6 +277,10 @@ def test_a_process_that_dies_is_a_failed_run_that_says_what_stands(place):
     told = event.step_failure_data.error.to_string()
     assert "External execution process failed with code 3" in told
     assert "Whatever it stored or deleted stands" in told
+    # Of a job of the project's own that makes lakegc's assets, its people are told as well.
+    tags = {**theirs.dagster_run.tags, "lakegc/repository": place.repository_id}
+    message = message_of(failed_run(place, theirs, job_name="theirs", tags=tags), NAMES)
+    assert (message.event, message.repository) == ("failed", place.repository_id)
 
 
 @pytest.mark.slow
