@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from pyspark import SparkContext
 
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.resources.s3 import with_s3
@@ -83,8 +84,15 @@ def test_the_executors_get_the_package_as_the_settings_say(starting, monkeypatch
     assert prepared == [(session, ship)]
 
 
-def test_without_java_the_run_says_so_in_the_thread_that_needs_it(monkeypatch, tmp_path):
+@pytest.fixture
+def without_java(monkeypatch, tmp_path):
+    """A machine without Java, whatever another test of this process has started."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("without_java")
+def test_without_java_the_run_says_so_in_the_thread_that_needs_it():
     spark = SparkResource(spark_config={})
     spark.start_ahead()
     for _ in range(2):
@@ -93,10 +101,10 @@ def test_without_java_the_run_says_so_in_the_thread_that_needs_it(monkeypatch, t
 
 
 @pytest.mark.spark
-def test_without_java_a_dagster_run_that_needs_it_fails_by_name(ground, monkeypatch, tmp_path):
+@pytest.mark.usefixtures("without_java")
+def test_without_java_a_dagster_run_that_needs_it_fails_by_name(ground, monkeypatch):
     # Much to read.
     monkeypatch.setattr(placement, "MOST_ROWS_OF_THE_DRIVER", 0)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = ground.job("mark", new_key())
     assert failure(result).startswith("SettingsError: Java: JAVA_HOME is ")
 
