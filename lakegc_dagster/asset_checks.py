@@ -69,7 +69,7 @@ def _shown(
     yield from (as_dagster(result, names) for result in results)
     refused = refusal_of(*parse_partition_key(partition_key), results)
     if refused is not None:
-        raise failure_of(refused)
+        raise failure_of(refused) from refused
 
 
 def _spec(names: Names, name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:

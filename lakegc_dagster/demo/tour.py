@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+import dagster as dg
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.branches_and_entries import CLEAR, REMOVE, show_branches, show_removal
 from lakegc_dagster.demo.proof import ApiReader, Proof, prove
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
+from lakegc_dagster.launch.home import open_instance
+from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.policy_history import POLICY, policy_history
 from lakegc_dagster.sandbox.story import Story
-from spark_core import lakegc_keys
-from spark_core.errors import UnsafePlanError
+from spark_core import lakegc_keys, report
+from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.events import Event, OnEvent
 from spark_core.explain import Explanation
-from spark_core.mark_and_sweep import Collected, collect
 from spark_core.model import Job, RunKey
 from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.plain_text import bytes_text
@@ -36,13 +42,13 @@ from spark_core.records.figures import DeletionFigures
 from spark_core.references.policies import parsing, versions
 from spark_core.references.policies.confirmed import CHECK, confirm_marked
 from spark_core.report import Report
-from spark_core.run import Run, open_run
+from spark_core.run import Run
 from spark_core.run.local_path import local_path
 from spark_core.settings import Settings, load_settings
-from spark_core.settings.environment import open_environment
+from spark_core.spark import placement
 from spark_core.spark.java import check_java
 from spark_core.spark.output import OUTPUT
-from spark_core.stored_runs import explained, load_report, open_stored
+from spark_core.stored_runs import explained, open_stored
 from spark_core.terminal import console
 
 # The first characters are enough to know the id of a commit or an object.
@@ -95,13 +101,13 @@ def run_demo(
             key = _confirmed(shown, settings, key, headings)
 
         _heading(shown, next(headings), "Mark: find what may go; nothing is deleted yet")
-        marked = _run(shown, settings, "mark", key)
-        run, found = load_report(settings, REPOSITORY_ID, key)
-        _show_plan(shown, told, found, explained(run), every=every)
+        run = open_stored(settings, REPOSITORY_ID, key)
+        checks = _run(shown, settings, "mark", run)
+        _show_plan(shown, told, report.load(run), explained(run), every=every)
 
         _heading(shown, next(headings), "Sweep: delete it")
         with phase(SWEEP_STANDS):
-            _show_sweep(shown, marked, _run(shown, settings, "sweep", key))
+            _show_sweep(shown, run, [*checks, *_run(shown, settings, "sweep", run)])
             if by_policy:
                 _heading(shown, next(headings), REMOVE)
                 show_removal(shown, settings)
@@ -111,9 +117,7 @@ def run_demo(
             _heading(shown, next(headings), _PROOF)
             proof = prove(told, ApiReader(settings.server_options(), REPOSITORY_ID), run.store)
             _show_proof(shown, proof)
-            swept, _ = load_report(settings, REPOSITORY_ID, key)
-            page = local_path(swept, lakegc_keys.report_keys(key, swept=True)["html"])
-    _show_next(shown, directory, run, page, number=next(headings), story=story)
+    _show_next(shown, directory, run, number=next(headings), story=story)
     _show_end(shown, told, proof, time.monotonic() - began)
     return 0 if proof.holds else 1
 
@@ -171,8 +175,8 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     versions.store_version(run, policy, who="the demo")
     title = "Mark: what the policy names; nothing goes before a person has confirmed it"
     _heading(shown, next(headings), title)
-    _run(shown, settings, "mark", key)
-    run, found = load_report(settings, REPOSITORY_ID, key)
+    _run(shown, settings, "mark", run)
+    found = report.load(run)
     facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
     rows = [
         (str(number), prefix or "(everywhere)", str(objects), bytes_text(size))
@@ -192,21 +196,53 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     return RunKey.at(max(datetime.now(UTC), key.instant + timedelta(seconds=1)))
 
 
-def _run(shown: Console, settings: Settings, job: Job, key: RunKey) -> Collected:
-    """Do a job, show its steps as they end, and who worked.
+def _run(
+    shown: Console, settings: Settings, job: Job, run: Run
+) -> Sequence[dg.AssetCheckEvaluation]:
+    """Let Dagster run a job as the UI would; show its steps as they end, and who worked.
+
+    Returns:
+        What its checks said.
 
     Raises:
         LakegcError: If it was refused or failed.
+        KeyboardInterrupt: If a person ended it; Dagster has it as a run that failed.
     """
-    run = open_run(
-        open_environment(settings), REPOSITORY_ID, key, settings.run_options(REPOSITORY_ID)
-    )
-    with console.Steps(shown) as steps:
-        done = collect(run, job, steps)
-    if done.error is not None:
-        raise done.error
-    shown.print(f"  {'worked':<22} {done.work}, as always = true in [spark] says", markup=False)
-    return done
+    before = placement.work_so_far()
+    with open_instance(settings.dagster_home) as instance, console.Steps(shown) as steps:
+        definition = build_defs(settings).resolve_job_def(job)
+        try:
+            # Dagster keeps in files what its runs print, so what is shown does not go that way.
+            with redirect_stdout(io.StringIO()):
+                result = definition.with_hooks({_each_table(run, job, steps)}).execute_in_process(
+                    instance=instance,
+                    partition_key=add_partition(instance, REPOSITORY_ID, run.key),
+                    run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                )
+        except dg.Failure as failed:
+            if isinstance(failed.__cause__, LakegcError):
+                raise failed.__cause__ from failed
+            raise
+        except dg.DagsterExecutionInterruptedError as ended:
+            raise KeyboardInterrupt from ended
+    work = placement.work_so_far().since(before)
+    shown.print(f"  {'worked':<22} {work}, as always = true in [spark] says", markup=False)
+    return result.get_asset_check_evaluations()
+
+
+def _each_table(run: Run, job: Job, tell: OnEvent) -> dg.HookDefinition:
+    """Make the hook that tells of each table that Dagster has stored, and of the next to come."""
+    to_come = [*tables.MARK_TABLES] if job == "mark" else [tables.DELETION_REPORT]
+    tell(Event("started", to_come[0].name))
+
+    @dg.success_hook
+    def show_table(context: dg.HookContext) -> None:
+        if to_come and context.op.name == to_come[0].name:
+            tell(Event.stored(run.load(to_come.pop(0)).manifest))
+            for spec in to_come[:1]:
+                tell(Event("started", spec.name))
+
+    return show_table
 
 
 def _show_plan(
@@ -303,15 +339,15 @@ def _size(some: Iterable[Explanation]) -> int:
     return sum(one.size_bytes or 0 for one in some)
 
 
-def _show_sweep(shown: Console, marked: Collected, swept: Collected) -> None:
-    figures = DeletionFigures.of(swept.manifests[tables.DELETION_REPORT.name])
+def _show_sweep(shown: Console, run: Run, checks: Sequence[dg.AssetCheckEvaluation]) -> None:
+    stored = {spec.name: run.load(spec).manifest for spec in tables.ALL_TABLES}
+    figures = DeletionFigures.of(stored[tables.DELETION_REPORT.name])
     shown.print(
         f"\n  {figures.deleted_objects or 0} of {figures.planned_objects} objects deleted, "
         f"{bytes_text(figures.deleted_bytes)} freed"
     )
-    checks = [*marked.checks, *swept.checks]
     shown.print(f"  {sum(check.passed for check in checks)} of {len(checks)} checks passed\n")
-    shown.print(console.steps_table({**marked.manifests, **swept.manifests}))
+    shown.print(console.steps_table(stored))
 
 
 def _show_proof(shown: Console, proof: Proof) -> None:
@@ -340,11 +376,10 @@ def _show_end(shown: Console, told: Story, proof: Proof, seconds: float) -> None
     )
 
 
-def _show_next(
-    shown: Console, directory: Path, run: Run, page: str, *, number: str, story: StoryName
-) -> None:
+def _show_next(shown: Console, directory: Path, run: Run, *, number: str, story: StoryName) -> None:
     config = f"--config {demo_sandbox.settings_file(directory)}"
     command = _command()
+    page = local_path(run, lakegc_keys.report_keys(run.key, swept=True)["html"])
     explain = f"{command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}"
     _heading(shown, number, "Where it lies, and what to try next")
     if story == "policies":
@@ -368,7 +403,7 @@ def _show_next(
         f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/",
         f"  report   {page}",
         f"  UI       {command} ui --sandbox {config}  "
-        "(it shows the two runs above, and serves the sandbox as long as it is open)",
+        "(it shows the runs above, and serves the sandbox as long as it is open)",
         *steps,
         "           your own server: see the README",
         sep="\n",

@@ -6,21 +6,29 @@ It proves itself, and does not when something is wrong.
 import io
 import re
 import shlex
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 
+import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from lakegc_dagster import engine
+from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo import tour
+from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.cli.main import main
-from spark_core.errors import SettingsError, UnsafePlanError
+from spark_core.errors import SettingsError, UnsafePlanError, VerdictError
 from spark_core.explain import Explanation
+from spark_core.model import RunKey
+from spark_core.records import tables
 from spark_core.report import Group, Report
 from spark_core.settings import load_settings
+from spark_core.stored_runs import open_stored
 from spark_core.terminal.console import _PlainConsole
 from tests.support.shown_output import blocks, require_shown, words
 
@@ -71,8 +79,10 @@ def _objects(directory):
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory):
     directory = tmp_path_factory.mktemp("demo") / ".sandbox"
-    code, text = _told(directory, WIDTH)
-    return directory, code, text
+    printed = directory.with_name("printed")
+    with printed.open("w") as out, redirect_stdout(out):
+        code = tour.run_demo(directory, shown=_console(out, WIDTH))
+    return directory, code, printed.read_text()
 
 
 def test_the_demo_ends_with_a_proof_that_holds(finished):
@@ -149,18 +159,95 @@ def test_it_says_where_everything_lies_and_all_of_it_is_there(finished):
     assert load_settings(config, env={}).repository_ids == ("lakegc-demo",)
 
 
-def test_the_runs_are_in_the_home_that_the_ui_opens(finished):
-    import dagster as dg
-
-    from lakegc_dagster.launch.home import open_instance
-
-    directory, _, _ = finished
+def test_the_ui_has_what_was_made_with_its_figures_and_its_checks(finished):
+    directory, _, text = finished
+    key = re.search(r"run_id=(\S+)/", text)[1]
     with open_instance(directory / "dagster_home") as instance:
         runs = instance.get_runs()
         assert [(run.job_name, run.status) for run in runs] == [
             ("sweep", dg.DagsterRunStatus.SUCCESS),
             ("mark", dg.DagsterRunStatus.SUCCESS),
         ]
+        for name in (*tables.BY_NAME, "verdict"):
+            made = instance.get_latest_materialization_event(dg.AssetKey(name))
+            assert made.dagster_event.partition == f"lakegc-demo|{key}"
+        rows = made.asset_materialization.metadata["expired_objects"].value
+        assert f"{rows} of {rows} objects deleted" in text
+        checked = [
+            record.dagster_event.event_specific_data.passed
+            for run in runs
+            for record in instance.all_logs(
+                run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION
+            )
+        ]
+        assert f"{len(checked)} of {sum(checked)} checks passed" in text
+
+
+def test_what_is_shown_does_not_go_to_the_files_in_which_dagster_keeps_what_runs_print(finished):
+    directory, _, text = finished
+    kept = [path.read_text() for path in (directory / "dagster_home").rglob("*.out")]
+    assert len(kept) == 2
+    assert "expired_addresses" in text
+    assert not any(kept)
+
+
+@pytest.fixture
+def uncollected(tmp_path, monkeypatch):
+    """The settings and a run of the demo's repository, before the mark; a check refuses so much."""
+    monkeypatch.setenv("LAKEGC__SPARK__ALWAYS", "false")
+    key = RunKey.at(datetime.now(UTC))
+    with demo_sandbox.fresh(
+        tmp_path / "demo", more="max_expired_share = 0.1\nshare_from_objects = 100\n"
+    ) as sandbox:
+        documents_history(sandbox, demo_sandbox.REPOSITORY_ID, now=key.instant)
+        settings = load_settings(demo_sandbox.settings_file(tmp_path / "demo"))
+        yield settings, open_stored(settings, demo_sandbox.REPOSITORY_ID, key)
+
+
+def _status(settings):
+    with open_instance(settings.dagster_home) as instance:
+        return [run.status for run in instance.get_runs()]
+
+
+def test_a_refused_sweep_ends_with_the_sentence_of_the_engine(uncollected):
+    settings, run = uncollected
+    with pytest.raises(
+        VerdictError, match=r"has no verdict .* Nothing was deleted by this attempt"
+    ):
+        tour._run(_console(io.StringIO()), settings, "sweep", run)
+    assert _status(settings) == [dg.DagsterRunStatus.FAILURE]
+
+
+def test_a_mark_that_a_check_refuses_ends_with_the_sentence_of_the_check(uncollected):
+    settings, run = uncollected
+    stream = io.StringIO()
+    with pytest.raises(VerdictError, match="raise max_expired_share and mark under a new"):
+        tour._run(_console(stream), settings, "mark", run)
+    assert re.search(r"expired_addresses +129 rows", stream.getvalue())
+    assert _status(settings) == [dg.DagsterRunStatus.FAILURE]
+
+
+def test_an_interrupt_ends_the_demo_as_any_other_command(uncollected, monkeypatch):
+    settings, run = uncollected
+
+    def interrupted(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine.closed_runs, "make_or_stored", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tour._run(_console(io.StringIO()), settings, "mark", run)
+    assert _status(settings) == [dg.DagsterRunStatus.FAILURE]
+
+
+def test_an_error_that_is_none_of_the_engines_stays_what_it_is(uncollected, monkeypatch):
+    settings, run = uncollected
+
+    def broken(*_arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(engine.closed_runs, "make_or_stored", broken)
+    with pytest.raises(ZeroDivisionError):
+        tour._run(_console(io.StringIO()), settings, "mark", run)
 
 
 def test_without_a_wide_terminal_the_tables_leave_the_addresses_out():
@@ -173,16 +260,16 @@ def test_without_a_wide_terminal_the_tables_leave_the_addresses_out():
 @pytest.mark.deep
 def test_a_lost_object_breaks_the_proof_and_the_exit_code(spark, tmp_path, monkeypatch):
     directory = tmp_path / ".sandbox"
-    launch = tour.launch
+    run = tour._run
 
-    def launch_and_lose(settings, job, *arguments, **options):
-        result = launch(settings, job, *arguments, **options)
+    def run_and_lose(shown, settings, job, *arguments):
+        checks = run(shown, settings, job, *arguments)
         if job == "sweep":
             lost = min(_objects(directory))
             (directory / "blockstore" / "lakegc-demo" / lost).unlink()
-        return result
+        return checks
 
-    monkeypatch.setattr(tour, "launch", launch_and_lose)
+    monkeypatch.setattr(tour, "_run", run_and_lose)
     code, text = _told(directory)
     assert code == 1
     assert "The proof does not hold" in text
