@@ -1,20 +1,17 @@
-"""One message a night: what it says, when Dagster sends it, and that a command sends no other."""
+"""One message a night: what it says, and that a command sends no other."""
 
 import re
 from datetime import UTC, datetime, timedelta
 
-import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.notices.sensors import digest_is_due
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.cli.main import main
 from spark_core.notices.digest import digest_of
 from spark_core.notices.messages import Message
 from spark_core.notices.sending import tell
-from spark_core.stored_runs.overview import Past
-from tests.lakegc_dagster.notices.test_messages import sensors, settings
+from tests.spark_core.notices.test_messages import settings
 from tests.spark_core.report.test_fleet_page import FLEET, IN_ORDER
 from tests.support.command_line import settings_on
 from tests.support.fleet import GB, NOW, fleet_row, past_run
@@ -67,45 +64,6 @@ def test_of_many_the_first_are_named():
     many = [fleet_row(f"r{n:02}", [past_run(9)]) for n in range(30)]
     text = digest_of(many, NIGHT).text
     assert text.endswith("and 10 more; `lakegc status` shows them all.")
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "due"),
-    [
-        ("2026-11-19T08:00", "2026-11-20T06:59", False),
-        ("2026-11-19T08:00", "2026-11-20T07:00", True),
-        ("2026-11-20T07:00", "2026-11-20T23:00", False),
-        ("2026-11-18T09:00", "2026-11-20T03:00", True),
-    ],
-)
-def test_it_is_due_once_a_day_at_its_hour_in_the_zone_of_the_schedule(before, now, due):
-    made = settings()
-    zone = made.schedule.model_copy(update={"timezone": "Europe/Berlin"})
-    made = made.model_copy(update={"schedule": zone})
-    instants = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (before, now)]
-    assert digest_is_due(made, *instants) is due
-
-
-def test_the_sensor_is_the_only_one_and_sends_what_came_since(monkeypatch):
-    monkeypatch.setattr(
-        "spark_core.stored_runs.overview.overview",
-        lambda _settings, newest: [Past("lake", IN_ORDER.runs, IN_ORDER.status)],
-    )
-    with http_listener() as web, dg.DagsterInstance.ephemeral() as instance:
-        made = settings({"HOOK": web.url}, webhook_env="HOOK", events=["digest"])
-        told = {name: each for name, each in sensors(made).items() if name.startswith("tell_")}
-        assert set(told) == {"tell_of_the_night"}
-        (sensor,) = told.values()
-        first = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
-        assert web.got == []
-        again = sensor.evaluate_tick(
-            dg.build_sensor_context(instance=instance, cursor=first.cursor)
-        )
-        assert again.skip_message == "the next one is not due"
-        sensor.evaluate_tick(
-            dg.build_sensor_context(instance=instance, cursor="2026-11-01T00:00:00+00:00")
-        )
-        assert [body["event"] for _, body in web.got] == ["digest"]
 
 
 def test_beside_a_digest_a_run_of_its_own_that_failed_is_told_at_once():
