@@ -6,8 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from lakegc_dagster.launch.run_job import _Recorder
-from spark_core.errors import LeaseHeldError, SameWorkError, TransientError
+from spark_core.errors import LeaseHeldError, SameWorkError
 from spark_core.events import Event
 from spark_core.terminal.console import Steps, console, table
 
@@ -40,29 +39,15 @@ def test_what_nobody_waits_for_is_shown_as_failed():
     assert "waits" not in line
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (TransientError("no server answers"), "retries"),
-        (SameWorkError("the lease is good until 02:05"), "waits"),
-        (LeaseHeldError("another run has it"), "failed"),
-    ],
-)
-def test_a_run_tells_apart_what_it_waits_for_and_what_failed(error, kind):
-    told = []
-    _Recorder(told.append).failed("deletion_report", error)
-    (event,) = told
-    assert (event.kind, event.words.rstrip(".")) == (kind, error.found)
-
-
 def test_a_server_that_is_away_has_one_line_and_the_end_counts_the_tries():
-    told = []
-    recorder = _Recorder(told.append)
-    for _ in range(3):
-        recorder.started("retained_commits")
-        recorder.away(2, "no server answers")
-        recorder.failed("retained_commits", TransientError("no server answers", "Start it."))
-    again, ended = shown_of(*told).splitlines()
+    stream, words = io.StringIO(), "no server answers"
+    with Steps(console(stream)) as steps:
+        steps(Event("started", "retained_commits"))
+        for tries in (1, 2):
+            steps.away(2, words)
+            steps(Event("retries", "retained_commits", words, tries=tries))
+        steps(Event("failed", "retained_commits", words, tries=3))
+    again, ended = stream.getvalue().splitlines()
     assert again.split(maxsplit=1) == ["retained_commits", "tried again: no server answers"]
     assert ended.strip().startswith("retained_commits       failed after 3 tries")
 
