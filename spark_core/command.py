@@ -19,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Its exit code.
     """
     try:
-        program(arguments)
+        code = program(arguments)
     except SystemExit as ended:
-        return int(ended.code or 0)
+        code = ended.code
+    return int(code or 0)

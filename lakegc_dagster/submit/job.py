@@ -142,8 +142,9 @@ def _collect(shown: Console, job: Job, key: RunKey, spark: Callable[[], Session]
     if job.sweep:
         opened = _allowed(shown, opened)
     with console.Steps(shown) as steps:
-        asked = "sweep" if own_key else "mark_and_sweep" if job.sweep else "mark"
-        done = mark_and_sweep.collect(opened, asked, steps)
+        done = mark_and_sweep.collect(
+            opened, "sweep" if own_key else "mark_and_sweep" if job.sweep else "mark", steps
+        )
     if done.report is not None:
         _report(shown, opened, done.report)
     if done.error is not None:
