@@ -1,4 +1,4 @@
-"""The command `ui`: Dagster's UI on the runs of the command line."""
+"""The command `ui`: Dagster's UI on the repositories of the settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spark_core.cli.common import command_body, read_settings
 )
 @command_body
 def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
-    """Open Dagster's UI on the runs of the command line; Ctrl-C ends it.
+    """Open Dagster's UI on the repositories of the settings; Ctrl-C ends it.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Start Dagster's UI on the home that the command line uses, behind a guard."""
+"""Start Dagster's UI, behind a guard."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serve(settings: Settings, port: int, host: str = webserver.HOST) -> None:
     """Run the UI, Dagster's daemon and the code location until they exit or are stopped.
 
     Args:
-        settings: The settings; UI and command line share their home.
+        settings: The settings; they name the home.
         port: Port.
         host: Address of this machine to listen on; loopback by default, since the UI has no login.
 

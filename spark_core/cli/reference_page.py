@@ -18,8 +18,8 @@ _HEAD = """\
 
 <!-- Written by `python -m spark_core.cli.reference_page`; change what it is made of. -->
 
-This page is what `--help` says. The command line and the UI run the same assets and share one
-Dagster home, so each shows the runs of the other ([Dagster](dagster.md)).
+This page is what `--help` says. The commands call the engine; Dagster's catalogue hears of what they
+made ([Dagster](dagster.md)).
 
 | exit code | meaning |
 | --- | --- |

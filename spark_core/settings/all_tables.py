@@ -103,7 +103,7 @@ class Settings(Section):
 
     @property
     def dagster_home(self) -> Path:
-        """Dagster's home, shared by the command line and the UI; it need not exist yet."""
+        """Dagster's home, where commands keep Spark's lines, too; it need not exist yet."""
         return self._path(
             self.dagster.home or self._environment.get("DAGSTER_HOME") or ".lakegc/dagster_home"
         )
