@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,24 +31,28 @@ def new_run_key(
     claim is a file in Dagster's home, which all runs of a machine share.
 
     Args:
-        home: Dagster's home; made when it is not there.
+        home: Dagster's home; made when it is not there and can be made.
         now: Tells the time.
         wait: Sleeps for so many seconds.
 
     Returns:
-        A key that no other call for this home has returned.
+        A key that no other call for this home has returned, if there can be a claim.
     """
     folder = home / _FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
     while True:
         instant = now()
         key = RunKey.at(instant)
         try:
             (folder / str(key)).touch(exist_ok=False)
+            _forget(folder, RunKey.at(instant - _KEPT))
         except FileExistsError:
             wait(1.0 - instant.microsecond / 1e6)
             continue
-        _forget(folder, RunKey.at(instant - _KEPT))
+        except OSError:
+            # The driver of a cluster may write nowhere. There it is as between two machines.
+            pass
         return key
 
 

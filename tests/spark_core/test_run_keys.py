@@ -34,3 +34,11 @@ def test_claims_of_yesterday_are_taken_away(tmp_path):
     clock.time += timedelta(days=2)
     key = new_run_key(tmp_path, now=clock.now, wait=clock.wait)
     assert [claim.name for claim in (tmp_path / "run_keys").iterdir()] == [str(key)]
+
+
+def test_where_nothing_can_be_written_the_second_is_the_key(tmp_path):
+    (tmp_path / "mount").touch()
+    clock = Clock()
+    for _ in range(2):
+        key = new_run_key(tmp_path / "mount" / "home", now=clock.now, wait=clock.wait)
+        assert str(key) == "2026-11-20T02-00-00Z"
