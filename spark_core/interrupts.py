@@ -65,6 +65,19 @@ def to_its_end(work: Callable[[], Result], stop: Callable[[], None]) -> Result:
     return ended.result()
 
 
+@contextmanager
+def sigterm_is_heard() -> Iterator[None]:
+    """Let SIGTERM end work as Ctrl-C does; the default ends the process in the middle of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class Interrupts:
     """Ends the runs of several threads; each ends as one in the main thread would.
 

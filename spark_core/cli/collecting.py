@@ -18,6 +18,7 @@ from spark_core.cli.metrics import publish_metrics
 from spark_core.cli.night_document import RepositoryEnd, closing_table, show_document
 from spark_core.cli.shown_report import show_refused, show_report
 from spark_core.errors import ClosedPartitionError, LakegcError
+from spark_core.interrupts import sigterm_is_heard
 from spark_core.notices.after_runs import tell_of_failure, tell_of_night
 from spark_core.output import lost
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase, state_of
@@ -113,6 +114,7 @@ def collect_each(
     from spark_core.terminal import console
 
     with ExitStack() as stack:
+        stack.enter_context(sigterm_is_heard())
         stack.enter_context(redirect_stdout(sys.stderr) if as_json else nullcontext())
         settings = read_settings(config, stack)
         chosen = chosen_repositories(settings, repositories)

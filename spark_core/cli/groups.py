@@ -74,7 +74,9 @@ class Lakegc(Commands):
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run the command that is asked for, whatever becomes of what it shows."""
-        raise SystemExit(exit_code_of(partial(super().main, *args, **kwargs)))
+        # Words about a command go by its name, however the program was started.
+        named = {"prog_name": "lakegc", **kwargs}
+        raise SystemExit(exit_code_of(partial(super().main, *args, **named)))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an argument with bytes that are not UTF-8, which Python reads as half letters."""

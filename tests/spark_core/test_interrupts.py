@@ -10,6 +10,9 @@ import time
 
 import pytest
 
+from spark_core.cli import collecting
+from spark_core.command import main
+from spark_core.errors import INTERRUPTED
 from spark_core.interrupts import Interrupts, to_its_end
 from spark_core.lakefs.side_by_side import side_by_side
 
@@ -138,3 +141,19 @@ def test_the_second_one_ends_a_process_whose_call_does_not_end():
     )
     assert ended.returncode == 130
     assert b"Ctrl-C again ends it at once" in ended.stderr
+
+
+def test_sigterm_ends_a_command_over_one_repository_as_ctrl_c_does(monkeypatch, tmp_path, capsys):
+    def collected(*_):
+        press(signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr(collecting._Night, "collected", collected)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    (tmp_path / "lakegc.toml").write_text(
+        '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.repo]\n'
+    )
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["mark", "repo", "--config", str(tmp_path / "lakegc.toml")]) == INTERRUPTED
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert "ended by Ctrl-C: no sweep had begun" in capsys.readouterr().err
