@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
@@ -21,7 +22,15 @@ from spark_core.errors import ClosedPartitionError, LakegcError
 from spark_core.interrupts import sigterm_is_heard
 from spark_core.notices.after_runs import tell_of_failure, tell_of_night
 from spark_core.output import lost
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase, state_of
+from spark_core.phases import (
+    NOTHING_BY_THIS_SWEEP,
+    NOTHING_DELETED,
+    SWEEP_STANDS,
+    ended_a_command,
+    phase,
+    state_of,
+)
+from spark_core.plain_text import visible
 from spark_core.spark.output import OUTPUT
 
 if TYPE_CHECKING:
@@ -127,7 +136,9 @@ def collect_each(
         # Before anything is asked, although a run without much to read needs no Java.
         require_spark(settings)
         night = _Night(settings, key or new_run_key(settings.dagster_home), jobs, asked)
-        found = [_alone(night, *chosen)] if len(chosen) == 1 else _several(night)
+        found = (
+            [_settled(night, *chosen, _step_by_step)[0]] if len(chosen) == 1 else _several(night)
+        )
         publish_metrics(settings)
     if as_json:
         show_document(night.key, found)
@@ -170,15 +181,6 @@ def _answered(settings: Settings, jobs: Mapping[str, Job], *, yes: bool) -> Sett
                 first_sweep.require_answered(run)
         settings = settings.with_changed(repository_id, quarantine=False)
     return settings
-
-
-def _alone(night: _Night, repository_id: str) -> RepositoryEnd:
-    """Do the job of the only repository; people are told, too, that no run could be opened."""
-    try:
-        return _step_by_step(night, repository_id)[0]
-    except LakegcError as error:
-        tell_of_failure(night.settings, repository_id, night.key, error)
-        raise
 
 
 def _several(night: _Night) -> list[RepositoryEnd]:
@@ -225,16 +227,18 @@ def _settled(
     repository_id: str,
     one: Callable[[_Night, str], tuple[RepositoryEnd, LakegcError | None]],
 ) -> tuple[RepositoryEnd, LakegcError | None]:
-    """Do the job of one of several repositories; whatever ends it ends no other."""
+    """Do the job of a repository; whatever ends it ends no other, and is told."""
     began = time.monotonic()
     try:
         return one(night, repository_id)
     except LakegcError as problem:
-        error = problem
+        error = ended_a_command(problem)
     except KeyboardInterrupt as ended:
-        sys.stderr.write(f"{repository_id}: {state_of(ended) or 'ended'}\n")
+        if len(night.jobs) > 1:
+            sys.stderr.write(f"{repository_id}: {state_of(ended) or 'ended'}\n")
         raise
     except Exception as problem:  # noqa: BLE001 - it is shown, and the others go on
+        sys.stderr.write(visible(traceback.format_exc(), lines=True))
         error = LakegcError(f"the run failed: {type(problem).__name__}: {problem}")
         error.state = state_of(problem)
     each = night.ended(repository_id, None, error, began)
@@ -251,14 +255,14 @@ def _quietly(night: _Night, repository_id: str) -> tuple[RepositoryEnd, LakegcEr
 
 
 def _show_end(night: _Night, each: RepositoryEnd, error: LakegcError | None) -> None:
-    """Show in a line how one of several repositories ended, with the reason if that is not well."""
+    """Show in a line how a repository ended, with the reason if that is not well."""
     from spark_core.terminal import console
 
     shown = console.console()
     shown.print(each.line, markup=False, soft_wrap=True)
     if error is not None:
         console.show_error(console.console(sys.stderr), error)
-        if not night.settings.notify.digest:
+        if not (night.settings.notify.digest and len(night.jobs) > 1):
             tell_of_failure(night.settings, each.repository, night.key, error)
     if each.next_step:
         shown.print(f"next     {each.next_step}", markup=False, soft_wrap=True)

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from lakegc_dagster.sandbox import Sandbox
+from spark_core import mark_and_sweep
 from spark_core.cli import night_document
 from spark_core.cli.main import main
+from spark_core.clocks import SystemClock
 from tests.support.command_line import settings_on
 from tests.support.upstream import upstream_scenario
 
@@ -246,18 +248,21 @@ def test_verbose_shows_every_step_and_report_one_after_the_other(place):
     assert at == sorted(at)
 
 
-@pytest.mark.slow
-def test_what_ends_one_repository_ends_no_other(place, monkeypatch):
-    from lakegc_dagster.launch import run_job
+@pytest.fixture
+def broken(monkeypatch):
+    """A mistake in lakegc ends the run of one repository."""
+    whole = mark_and_sweep.collect
 
-    launch = run_job.launch
-
-    def broken(settings, job, repository_id, key, **asked):
-        if repository_id == "team-a":
+    def collect(run, *asked):
+        if run.repository.id == "team-a":
             raise ZeroDivisionError("a bug")
-        return launch(settings, job, repository_id, key, **asked)
+        return whole(run, *asked)
 
-    monkeypatch.setattr(run_job, "launch", broken)
+    monkeypatch.setattr(mark_and_sweep, "collect", collect)
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_ends_one_repository_ends_no_other(place):
     answer = place.lakegc("mark", "team-a", "team-b")
     assert answer.exit_code == 1, answer.output
     assert re.search(r"^marked   team-b: ", answer.stdout, re.MULTILINE)
@@ -265,3 +270,40 @@ def test_what_ends_one_repository_ends_no_other(place, monkeypatch):
     assert "the run failed: ZeroDivisionError: a bug. " in answer.stderr
     assert "spark.log" not in answer.stderr
     assert "Nothing of team-a was deleted." in answer.stderr
+    # Nothing else has it: whoever mends the mistake needs it.
+    assert answer.stderr.count("Traceback (most recent call last)") == 1
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_mistake_in_lakegc_is_in_the_document_of_its_only_repository(place):
+    answer = place.lakegc("mark", "team-a", "--json")
+    assert answer.exit_code == 1, answer.output
+    assert answer.stderr.count("Traceback (most recent call last)") == 1
+    assert answer.stderr.count("Nothing was deleted.") == 2
+    (found,) = json.loads(answer.stdout)["repositories"]
+    assert (found["outcome"], found["problem"]["kind"]) == ("failed", "LakegcError")
+    words = "the run failed: ZeroDivisionError: a bug. Nothing was deleted."
+    assert found["problem"]["message"] == words
+
+
+@pytest.mark.parametrize("command", ["mark", "run"])
+def test_a_run_that_cannot_be_opened_is_in_the_document(place, command):
+    wrong = {"LAKEGC_ACCESS_KEY_ID": "AKIAWRONG", "LAKEGC_SECRET_ACCESS_KEY": "hush-hush"}
+    answer = place.lakegc(command, "team-b", "--json", **wrong)
+    assert answer.exit_code == 1, answer.output
+    document = json.loads(answer.stdout)
+    (found,) = document["repositories"]
+    assert (document["exit_code"], found["problem"]["kind"]) == (1, "PermissionDeniedError")
+    (line,) = [line for line in answer.stderr.splitlines() if line.startswith("lakegc: ")]
+    assert line == f"lakegc: failed: {found['problem']['message']}"
+    assert line.endswith("Nothing was deleted.")
+    assert re.search(r"^  namespace_slices +failed ", answer.stderr, re.MULTILINE)
+    assert "hush" not in answer.output
+
+
+def test_a_server_that_never_answered_is_named_at_once(place, monkeypatch):
+    monkeypatch.setattr(SystemClock, "sleep", lambda *_: pytest.fail("it waits"))
+    answer = place.lakegc("mark", "team-b", LAKEGC__SERVER__ENDPOINT="http://127.0.0.1:9")
+    assert answer.exit_code == 1, answer.output
+    assert "127.0.0.1:9" in answer.stderr
+    assert re.search(r"^  namespace_slices +failed +0\.\d s$", answer.stdout, re.MULTILINE)
