@@ -33,7 +33,6 @@ from spark_core.report.past_runs import require_known
 from spark_core.run import Run
 from spark_core.spark import placement
 from spark_core.spark.placement import Work
-from spark_core.spark.session import default_master
 from spark_core.sweep.plan import require_unfinished
 from spark_core.tries import until_done
 from spark_core.upkeep import house_keeping
@@ -107,7 +106,7 @@ def _collect(done: Collected, on_event: OnEvent) -> None:
     with phase(NOTHING_BY_THIS_SWEEP if job == "sweep" else NOTHING_DELETED):
         if job != "mark":
             until_done(lambda _: require_possible(run, job), first_table(job), heard, clock)
-        if default_master() is None:
+        if placement.default_master() is None:
             # YARN takes a program that never asks for its session for one that failed.
             run.environment.spark()
     if job != "sweep":

@@ -57,7 +57,7 @@ from spark_core.settings import Settings, load_settings
 from spark_core.settings.environment import open_environment, session_of
 from spark_core.settings.file import PREFIX, Beside
 from spark_core.spark import placement
-from spark_core.spark.session import default_master
+from spark_core.spark.placement import default_master
 from spark_core.sweep import left_open
 from spark_core.upkeep import house_keeping
 

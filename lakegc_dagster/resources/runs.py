@@ -34,8 +34,8 @@ from spark_core.settings import no_settings
 from spark_core.settings.environment import environment_of
 from spark_core.spark import placement
 from spark_core.spark.connect import choose_remote
-from spark_core.spark.placement import Work
-from spark_core.spark.session import default_master, spark_config
+from spark_core.spark.placement import Work, default_master
+from spark_core.spark.session import spark_config
 from spark_core.tries import Retries
 
 if TYPE_CHECKING:

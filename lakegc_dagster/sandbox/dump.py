@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakegc_dagster.sandbox import tables as server_tables
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.records import RepositoryRecord
-from lakegc_dagster.sandbox.tables import write_refs_dump
 from spark_core.model import Branch, Tag
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"
@@ -47,7 +47,7 @@ def dump_refs(
         if parts and core.behaviour.while_dumping is not None:
             core.behaviour.while_dumping(next(reversed(parts)))
         parts[part] = _part(core, repository, part)
-    commits, branches, tags, tables = write_refs_dump(
+    commits, branches, tags, tables = server_tables.write_refs_dump(
         commits=parts["commits"], branches=parts["branches"], tags=parts["tags"]
     )
     core.trees.store(repository.storage_namespace, tables)

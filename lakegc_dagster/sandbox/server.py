@@ -220,6 +220,7 @@ class Sandbox:
             log_level="warning",
             access_log=False,
             lifespan="off",
+            ws="none",
             # A script may pause for minutes between two calls on one connection.
             timeout_keep_alive=600,
         )

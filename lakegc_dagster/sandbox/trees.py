@@ -13,12 +13,18 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from lakegc_dagster.sandbox import tables as server_tables
 from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.errors import no_data
 from lakegc_dagster.sandbox.records import StagedChange
-from lakegc_dagster.sandbox.tables import TableFile, write_metarange, write_tables
-from spark_core.graveler import Entry, decode_entry, entry_identity, read_metarange, read_records
+from spark_core import graveler
+from spark_core.graveler import Entry, decode_entry, entry_identity
+
+if TYPE_CHECKING:
+    # Its loops are imported when a table is read or written.
+    from lakegc_dagster.sandbox.tables import TableFile
 
 META_PREFIX = "_lakefs"
 _CACHED_RANGES = 64
@@ -85,11 +91,11 @@ class Trees:
         if cached is not None:
             self._metaranges.move_to_end((storage_namespace, metarange_id))
             return cached
-        rows = read_metarange(
+        rows = graveler.read_metarange(
             self._table(storage_namespace, metarange_id), name=metarange_id
         ).to_pylist()
         ranges = [
-            TableFile(
+            server_tables.TableFile(
                 id=row["range_id"],
                 data=b"",
                 min_key=row["min_key"],
@@ -124,7 +130,7 @@ class Trees:
         key = (storage_namespace, range_id)
         cached = self._ranges.get(key)
         if cached is None:
-            records = read_records(self._table(storage_namespace, range_id), name=range_id)
+            records = graveler.read_records(self._table(storage_namespace, range_id), name=range_id)
             entries = [
                 decode_entry(payload, path=path, name=range_id)
                 for path, payload in zip(
@@ -185,10 +191,10 @@ class Trees:
         for change in changes:
             walk.change(change)
         walk.finish()
-        metarange = write_metarange(walk.written)
+        metarange = server_tables.write_metarange(walk.written)
         self.store(storage_namespace, [*(table for table in walk.written if table.data), metarange])
         kept = [
-            TableFile(
+            server_tables.TableFile(
                 table.id, b"", table.min_key, table.max_key, table.count, table.estimated_size_bytes
             )
             for table in walk.written
@@ -200,7 +206,7 @@ class Trees:
         """Write a sequence of entries as ranges, broken by the server's rule."""
         if not entries:
             return []
-        _, ranges = write_tables(
+        _, ranges = server_tables.write_tables(
             entries, max_range_size_bytes=self._max_range_size_bytes, raggedness=self._raggedness
         )
         start = 0

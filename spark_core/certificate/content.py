@@ -17,9 +17,9 @@ from spark_core.errors import VerdictError
 from spark_core.json_and_toml import read_json
 from spark_core.records import tables
 from spark_core.records.manifest import Manifest
+from spark_core.records.swept import quarantine_ends_at
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import outcomes_of
-from spark_core.sweep import quarantine
 
 Value = TypeVar("Value")
 
@@ -190,7 +190,7 @@ def _held_by(
     """Name what still holds objects that a run deleted."""
     aside, back = figures["in_quarantine"], figures["restored"]
     if aside:
-        until = quarantine.ends_at(report)
+        until = quarantine_ends_at(report)
         ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M} UTC"
         yield f"{aside:,} lie in quarantine under {lakegc_keys.in_quarantine(of.run)}{ends}"
     if figures["in_other_quarantines"]:

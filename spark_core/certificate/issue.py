@@ -25,13 +25,13 @@ from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
+from spark_core.records.swept import quarantined_runs
 from spark_core.report.kind import kind_of
 from spark_core.report.past_runs import past_runs, restored
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.outcomes import GONE
-from spark_core.sweep import quarantine
 
 # Objects of a run that are each looked for once more. For those beyond them the report counts.
 LOOKED_FOR = 10_000
@@ -308,7 +308,7 @@ def _aside(
 ) -> dict[str, list[RunKey]]:
     """Return the addresses that lie in the quarantine of any run but one, with the runs."""
     wanted, found = set(addresses), dict[str, list[RunKey]]()
-    for key in quarantine.runs(run.store):
+    for key in quarantined_runs(run.store):
         if key == but:
             continue
         where = lakegc_keys.in_quarantine(key)

@@ -11,8 +11,7 @@ from typing import Any
 
 from spark_core import __version__, lakegc_keys
 from spark_core import checks as guards
-from spark_core.checks import CONFIRMABLE, CheckResult
-from spark_core.checks.last_runs_compared import figures_to_compare
+from spark_core.checks import CheckResult
 from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_DELETED, add_state
@@ -63,7 +62,7 @@ def refusal_of(
     if not failed:
         return None
     found = "; ".join(f"{result.name}: {result.summary}" for result in failed)
-    has_way_on = {result.name for result in failed} <= CONFIRMABLE
+    has_way_on = {result.name for result in failed} <= guards.CONFIRMABLE
     refused = not_passed(repository_id, key, found, has_way_on=has_way_on)
     return add_state(refused, NOTHING_DELETED)
 
@@ -151,6 +150,8 @@ def load(run: Run) -> Verdict:
 def _verdict(
     run: Run, manifests: Mapping[str, Manifest], results: Sequence[CheckResult]
 ) -> Verdict:
+    from spark_core.checks.last_runs_compared import figures_to_compare
+
     expired = manifests[tables.EXPIRED_ADDRESSES.name]
     rules = CommitsFigures.of(manifests[tables.RETAINED_COMMITS.name]).rules
     return Verdict(

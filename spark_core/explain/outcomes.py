@@ -16,12 +16,11 @@ from spark_core.plain_text import counted
 from spark_core.records import journal, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
-from spark_core.records.swept import rows_about
+from spark_core.records.swept import left_by_sweep, quarantine_ends_at, rows_about
 from spark_core.report.how_to_undo import undo_words
 from spark_core.run import Run
 from spark_core.storage.outcomes import GONE
 from spark_core.sweep import quarantine
-from spark_core.sweep.plan import left_by_sweep
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def _way_back(run: Run, address: str) -> str:
     is_aside = run.store.exists(quarantine.key_of(run.key, address))
     if is_aside and end is not None and (swept is None or any(left_by_sweep(swept))):
         return f"The sweep left no report of its end: {end.words}. {command} shows whether it can."
-    if not is_aside and (swept is None or quarantine.ends_at(swept) is not None):
+    if not is_aside and (swept is None or quarantine_ends_at(swept) is not None):
         return f"Nothing of it is in the run's quarantine. {only}{command} shows whether it can."
     return (
         swept is not None and undo_words(run, swept)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import overload
 
-from spark_core.graveler import Timestamp
 from spark_core.model import Commit
 
 
@@ -89,6 +88,8 @@ class Instants(Sequence[datetime | None]):
         if isinstance(at, slice):
             return Instants(self._seconds[at])
         seconds = self._seconds[at]
+        from spark_core.graveler import Timestamp
+
         return None if seconds is None else Timestamp(seconds).instant()
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from spark_core.addresses.xids import XID
 from spark_core.errors import IncompleteReadError
-from spark_core.graveler import Timestamp
 from spark_core.json_and_toml import read_json
 from spark_core.lakefs.calls import Answer, Call
 
@@ -98,6 +97,8 @@ class Body:
 
     def any_instant(self, key: str) -> datetime:
         """Read unix seconds that a client set, clamped to what `datetime` holds, as in a dump."""
+        from spark_core.graveler import Timestamp
+
         return Timestamp(self.integer(key)).instant()
 
     def instant(self, key: str) -> datetime:

@@ -33,7 +33,7 @@ from spark_core.records import reading
 from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent
-from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.failures import spark_failures
 from spark_core.spark.session import may_be_at_work
 from spark_core.spark.tasks import attempt, tasks_for
 from spark_core.sweep.deadline import Deadline
@@ -180,7 +180,7 @@ class _Telling:
 def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_FoundInBucket, Tally]) -> Tally:
     try:
         receipts = exchange.run(lambda: run.spark)
-    except (LakegcError, *SPARK_FAILURES) as failure:
+    except (LakegcError, *spark_failures()) as failure:
         return Tally(problem=failure, lost=True)
     return _summed(run, objects, *receipts)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,12 +25,15 @@ from spark_core.model import RunKey
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import ROWS, Journal, JournalPart
+from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.spark.exchange import Batches
-from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore
 from spark_core.storage.outcomes import GONE, NOT_DELETED
+
+if TYPE_CHECKING:
+    from spark_core.spark.session import Session
 
 Documents: TypeAlias = MutableMapping[str, Any]
 
@@ -41,7 +44,27 @@ PLANNED = pa.schema(
         *(schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes", "reason")),
     ]
 )
+# Outcomes after which nothing more is to be done.
+FINAL = (*GONE, "kept")
+OUTCOMES = (*FINAL, *NOT_DELETED)
 _LAST = pc.ScalarAggregateOptions(skip_nulls=False)
+
+
+def left_by_sweep(manifest: Manifest) -> tuple[int, int]:
+    """Return how many objects a sweep left undeleted, and how many its report has no row of."""
+    figures = DeletionFigures.of(manifest)
+    return figures.left_objects, figures.planned_objects - manifest.rows
+
+
+def quarantine_ends_at(report: Manifest) -> datetime | None:
+    """Return when the quarantine of a stored deletion report ends; None if it has none."""
+    days = DeletionFigures.of(report).quarantine_days
+    return None if days is None else report.reading_ended + timedelta(days=days)
+
+
+def quarantined_runs(store: ObjectStore) -> list[RunKey]:
+    """Return the runs that have a folder in quarantine, oldest first."""
+    return tables.runs(store, "quarantine")[::-1]
 
 
 def deleted_by(

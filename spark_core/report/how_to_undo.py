@@ -6,8 +6,8 @@ from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Manifest
+from spark_core.records.swept import quarantine_ends_at
 from spark_core.run import Run
-from spark_core.sweep import quarantine
 
 
 def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
@@ -26,7 +26,7 @@ def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
     if not DeletionFigures.of(swept).deleted_objects:
         return ""
     command = f"`lakegc restore {run.repository.id} {run.key}` brings"
-    until = quarantine.ends_at(swept)
+    until = quarantine_ends_at(swept)
     if until is not None:
         # It is read later, too, when house-keeping has been there.
         return (

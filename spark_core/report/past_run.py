@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from spark_core.prices import Price
 from spark_core.records.figures import Collects
+from spark_core.records.swept import FINAL
 from spark_core.report.fate_counts import Amount, as_json, total
-from spark_core.sweep import FINAL
 
 State = Literal[
     "unfinished", "refused", "marked", "sweep unfinished", "swept in part", "swept", "restored",

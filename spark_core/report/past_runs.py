@@ -30,13 +30,12 @@ from spark_core.records.figures import (
 )
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
+from spark_core.records.swept import OUTCOMES, left_by_sweep, quarantine_ends_at, quarantined_runs
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.fate_counts import Amount, fates_of, total
 from spark_core.report.kind import kind_of
 from spark_core.report.past_run import PastRun, State
 from spark_core.storage import ObjectStore
-from spark_core.sweep import OUTCOMES, quarantine
-from spark_core.sweep.plan import left_by_sweep
 
 # The folders that a run may have left, whichever of them is there.
 _FOLDERS = (lakegc_keys.SLICES, lakegc_keys.ADDRESSES, lakegc_keys.REPORTS)
@@ -92,7 +91,7 @@ def past_runs(store: ObjectStore, now: datetime, *, newest: int | None = None) -
     there = _Folders(
         frozenset(tables.runs(store, lakegc_keys.JOURNAL)),
         _named(store, lakegc_keys.RESTORES),
-        frozenset(quarantine.runs(store)),
+        frozenset(quarantined_runs(store)),
     )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda key: _read(store, key, there, now), keys))
@@ -185,7 +184,7 @@ def _past_run(store: ObjectStore, key: RunKey, there: _Folders, now: datetime) -
 
 
 def _promised(swept: Manifest | None) -> datetime | None:
-    return None if swept is None else quarantine.ends_at(swept)
+    return None if swept is None else quarantine_ends_at(swept)
 
 
 def _seconds(began: datetime, ended: datetime) -> float:

@@ -12,14 +12,12 @@ from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
 from spark_core.report.checks import with_verdict
-from spark_core.report.mark_summary import of_mark
 from spark_core.report.page import page
 from spark_core.report.report import Report
-from spark_core.report.sweep_summary import of_sweep
 from spark_core.report.trend import runs_to_keep, trend
 from spark_core.report.what_if import load_curve
 from spark_core.run import Run
-from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.failures import spark_failures
 
 
 def save(run: Run, report: Report, *, just_marked: bool = False) -> dict[str, str]:
@@ -88,7 +86,7 @@ def make(
         found = load(run, just_swept=just_swept, just_marked=just_marked)
     except LakegcError as problem:
         return {"no_page": str(problem)}, None
-    except SPARK_FAILURES as failure:
+    except spark_failures() as failure:
         return {"no_page": f"Spark failed: {type(failure).__name__}"}, None
     return _where(run, found), found
 
@@ -140,8 +138,10 @@ def load(run: Run, *, just_swept: bool = False, just_marked: bool = False) -> Re
         >>> found.expired.objects, found.expired.size_bytes, found.passed
         (1, 3, True)
     """
+    from spark_core import report
+
     if just_marked:
-        made = of_mark(run)
+        made = report.of_mark(run)
         save(run, made, just_marked=True)
         return made
     swept = run.store.exists(tables.manifest_key(DELETION_REPORT, run.key))
@@ -154,9 +154,9 @@ def load(run: Run, *, just_swept: bool = False, just_marked: bool = False) -> Re
             save(run, confirmed_since)
         return confirmed_since
     of_this_mark = stored if not swept else _read(run, swept=False)
-    made = with_verdict(run, of_this_mark) if of_this_mark is not None else of_mark(run)
+    made = with_verdict(run, of_this_mark) if of_this_mark is not None else report.of_mark(run)
     if swept:
-        made = of_sweep(run, made, just_swept=just_swept)
+        made = report.of_sweep(run, made, just_swept=just_swept)
     save(run, made)
     return made
 

@@ -28,7 +28,7 @@ from spark_core.settings.sections import (
     UiSettings,
 )
 from spark_core.settings.server_and_storage import ServerSettings, StorageSettings
-from spark_core.spark.placement import is_local
+from spark_core.spark.placement import default_master, is_local
 
 if TYPE_CHECKING:
     # Both import Spark, and the command line's `--help` should not wait for that.
@@ -204,8 +204,6 @@ class Settings(Section):
     @property
     def spark_master(self) -> str | None:
         """The Spark master; None when `spark-submit` has chosen it, or Spark is elsewhere."""
-        from spark_core.spark.session import default_master
-
         return None if self.spark_remote else self.spark.master or default_master()
 
     @property

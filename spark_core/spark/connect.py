@@ -9,11 +9,13 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from spark_core.errors import SettingsError
 from spark_core.extras import installation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Where people name the master of other sessions; the address may hold a token.
 NAME = "Spark Connect"

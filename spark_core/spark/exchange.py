@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from spark_core.errors import IncompleteReadError
 from spark_core.spark import placement
@@ -54,7 +53,6 @@ from spark_core.spark.packed_rows import (
     tally_row,
 )
 from spark_core.spark.packed_rows import rows_by_number as rows_by_number
-from spark_core.spark.session import master_of
 from spark_core.spark.sources import AnySource as AnySource
 from spark_core.spark.sources import Batches as Batches
 from spark_core.spark.sources import JoinedSource as JoinedSource
@@ -64,6 +62,9 @@ from spark_core.spark.sources import no_rows as no_rows
 from spark_core.spark.sources import numbers_of as numbers_of
 from spark_core.spark.sources import source_of as source_of
 from spark_core.spark.tasks import cores, numbers_of_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Written = TypeVar("Written")
 
@@ -147,6 +148,8 @@ class Exchange(Generic[Receipt, Written]):
         return [sent.receipt], [self.work(number, rows) for number, rows in sent.rows.items()]
 
     def _run_on(self, spark: SparkSession) -> tuple[list[Receipt], list[Written]]:
+        from spark_core.spark.session import master_of
+
         buckets = _buckets_for(self.rows, at_once=cores(spark))
         schemas = {name: source.schema for name, source in self.sources.items()}
         packed = [

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from spark_core import errors
 from spark_core.errors import LakegcError
-
-# What Spark raises where no error of lakegc is behind it; see `surfacing_errors`.
-SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
 # Between an error and the one that was raised because of it, or while it was handled, Python writes
@@ -28,6 +23,19 @@ _RAISED = re.compile(
 )
 
 
+def spark_failures() -> tuple[type[Exception], ...]:
+    """Return what Spark raises where no error of lakegc is behind it (see `surfacing_errors`).
+
+    To be called in an `except`: where Spark was not imported, it has raised nothing.
+    """
+    if "pyspark" not in sys.modules:
+        return ()
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JJavaError
+
+
 @contextmanager
 def surfacing_errors() -> Iterator[None]:
     """Turn a failed Spark action back into the lakegc error that an executor raised.
@@ -40,7 +48,7 @@ def surfacing_errors() -> Iterator[None]:
     """
     try:
         yield
-    except SPARK_FAILURES as failure:
+    except spark_failures() as failure:
         original = _original(str(failure))
         if original is None:
             raise

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from spark_core.spark.cluster import prepare_cluster
-from spark_core.spark.session import Session, start_session
+if TYPE_CHECKING:
+    from spark_core.spark.session import Session
 
 
 def prepared_session(properties: Mapping[str, str], *, ship_package: bool) -> Session:
@@ -20,6 +21,9 @@ def prepared_session(properties: Mapping[str, str], *, ship_package: bool) -> Se
     Raises:
         SettingsError: As `start_session` raises it.
     """
+    from spark_core.spark.cluster import prepare_cluster
+    from spark_core.spark.session import start_session
+
     # Spark itself keeps one session per process, whoever asks first.
     session = start_session(properties)
     prepare_cluster(session, ship_package=ship_package)

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 _PACKED = pa.schema(
     [
@@ -22,13 +21,7 @@ _PACKED = pa.schema(
         pa.field("packed", pa.binary(), nullable=False),
     ]
 )
-PACKED_IN_SPARK = StructType(
-    [
-        StructField("bucket", IntegerType(), nullable=False),
-        StructField("kind", IntegerType(), nullable=False),
-        StructField("packed", BinaryType(), nullable=False),
-    ]
-)
+PACKED_IN_SPARK = "bucket int not null, kind int not null, packed binary not null"
 # Kinds of what kernels send on: a receipt, which is in no bucket, or rows. And what is in no bucket
 # and only counted: how many there were of what is named by the keys below.
 RECEIPT, ROWS, TALLY = 0, 1, 2

@@ -8,12 +8,18 @@ all work: the driver may be a small machine there, and its session was asked for
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from threading import Lock
 
 # The driver works on what has no more rows: Spark would take as long to start. This is the only
 # number that decides who works.
 MOST_ROWS_OF_THE_DRIVER = 3_000_000
+
+
+def default_master() -> str | None:
+    """Return the default master: this machine; None if `spark-submit` started us and chose."""
+    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
 
 
 def is_local(master: str) -> bool:

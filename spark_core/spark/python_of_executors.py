@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from spark_core.errors import SettingsError
 from spark_core.foreign_errors import reason
 from spark_core.site import SITE
-from spark_core.spark.failures import SPARK_FAILURES, surfacing_errors
+from spark_core.spark.failures import spark_failures, surfacing_errors
 from spark_core.spark.session import Session
 from spark_core.spark.tasks import ask_executors, cores
 
@@ -58,7 +58,7 @@ def probe_executors(spark: Session) -> list[PythonProcess]:
     types = ", ".join(f"{column} string" for column in columns)
     try:
         found = ask_executors(spark, count, describe, types)
-    except SPARK_FAILURES as failure:
+    except spark_failures() as failure:
         raise _unusable(str(failure)) from failure
     return [PythonProcess(*row) for row in sorted({tuple(row) for row in found})]
 

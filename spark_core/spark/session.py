@@ -84,11 +84,6 @@ def _ran_anything_again(spark: SparkSession) -> bool:
     return any(stage.currentAttemptId or stage.numFailedTasks for stage in stages if stage)
 
 
-def default_master() -> str | None:
-    """Return the default master: this machine; None if `spark-submit` started us and chose."""
-    return None if GATEWAY in os.environ else "local[*]"
-
-
 def spark_config(
     *,
     master: str | None = "local[*]",

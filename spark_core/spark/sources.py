@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from spark_core.spark.packed_rows import (
     TASKS,
@@ -23,6 +22,9 @@ from spark_core.spark.packed_rows import (
     tally_row,
 )
 from spark_core.spark.tasks import interleaved, run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,17 +18,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event, Lock
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_core.errors import IncompleteReadError
 from spark_core.spark import connect, placement
 from spark_core.spark.failures import surfacing_errors
-from spark_core.spark.session import is_started, master_of
+
+if TYPE_CHECKING:
+    # Where the driver does all work, Spark is not imported.
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
@@ -46,7 +47,7 @@ _MOST_OF_A_TASK = 100_000
 _MORE_THAN_CORES = 100_000
 
 _RECEIPT = pa.schema([pa.field("receipt", pa.binary(), nullable=False)])
-_RECEIPT_IN_SPARK = StructType([StructField("receipt", BinaryType(), nullable=False)])
+_RECEIPT_IN_SPARK = "receipt binary not null"
 
 
 def cores(spark: SparkSession) -> int:
@@ -70,6 +71,8 @@ def reading_tasks(wanted: int, spark: Callable[[], SparkSession]) -> int:
     """
     if wanted <= _FEW_TASKS:
         return wanted
+    from spark_core.spark.session import is_started
+
     asks = placement.are_executors_chosen() or is_started()
     at_once = cores(spark()) if asks else os.cpu_count() or 1
     return min(wanted, max(_FEW_TASKS, _TASKS_OF_A_CORE * at_once))
@@ -92,6 +95,8 @@ def ask_executors(
 
 def numbers_of_tasks(spark: SparkSession, count: int) -> DataFrame:
     """Make a frame with the number of each task in a partition of its own: all tasks begin here."""
+    from spark_core.spark.session import master_of
+
     placement.hand_out(count, master_of(spark))
     return spark.range(0, count, 1, count)
 
@@ -162,7 +167,8 @@ class Attempt:
 
 def attempt() -> Attempt | None:
     """Return the attempt that this process works on; None on the driver."""
-    context = TaskContext.get()
+    spark = sys.modules.get("pyspark")
+    context = None if spark is None else spark.TaskContext.get()
     return None if context is None else Attempt(context.taskAttemptId(), context.attemptNumber())
 
 

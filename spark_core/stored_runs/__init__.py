@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spark_core import report
-from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
 from spark_core.records.tables import NAMESPACE_SLICES
 from spark_core.report import Report
@@ -12,6 +13,9 @@ from spark_core.report.stored_run import stored_run
 from spark_core.run import Run
 from spark_core.settings import Settings
 from spark_core.settings.environment import open_environment
+
+if TYPE_CHECKING:
+    from spark_core.explain import Explanation
 
 __all__ = ["explained", "load_report", "open_known", "open_stored"]
 
@@ -67,5 +71,7 @@ def load_report(
 
 def explained(run: Run) -> list[Explanation]:
     """Explain every listed object of a mark; for repositories as small as the demo's."""
+    from spark_core.explain import explain_each
+
     listed = run.load(NAMESPACE_SLICES).batches(["address"])
     return explain_each(run, [row for batch in listed for row in batch.column(0).to_pylist()])

@@ -9,7 +9,6 @@ When a process was killed, another one goes on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,7 +29,7 @@ from spark_core.records.writing import Draft, parts_of
 from spark_core.references import policy_rows
 from spark_core.references.policy_rows import PolicyRows
 from spark_core.run import Run
-from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.failures import spark_failures
 from spark_core.spark.session import runs_here
 from spark_core.storage import ObjectStore
 from spark_core.storage.outcomes import Outcomes, Pace
@@ -38,8 +37,6 @@ from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
 from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
 from spark_core.sweep.deletion_orders import Dispose, delete
-from spark_core.sweep.deletion_report import FINAL as FINAL
-from spark_core.sweep.deletion_report import OUTCOMES as OUTCOMES
 from spark_core.sweep.deletion_report import measure, write_report
 from spark_core.sweep.deletion_report import require_complete as require_complete
 from spark_core.sweep.first_sweep import require_answered
@@ -119,8 +116,10 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 raise _no_journal(run)
             for dead in dead_sweeps(run):
                 # House-keeping tells why one could not be ended; this sweep needs none of them.
-                with suppress(LakegcError, *SPARK_FAILURES):
+                try:
                     end_journal(run, held, dead)
+                except (LakegcError, *spark_failures()):
+                    continue
             plan = SweepPlan(
                 expired,
                 verdict.load_mark(run),

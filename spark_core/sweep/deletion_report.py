@@ -18,16 +18,11 @@ from spark_core.records import rows_aside, tables, writing
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
-from spark_core.records.swept import PLANNED, have_any, report_rows
+from spark_core.records.swept import FINAL, OUTCOMES, PLANNED, have_any, left_by_sweep, report_rows
 from spark_core.records.writing import Target, Written
 from spark_core.run import Run
 from spark_core.spark.exchange import AnySource, Exchange, Sent
-from spark_core.storage.outcomes import GONE, NOT_DELETED
-from spark_core.sweep.plan import left_by_sweep
-
-# Outcomes after which nothing more is to be done.
-FINAL = (*GONE, "kept")
-OUTCOMES = (*FINAL, *NOT_DELETED)
+from spark_core.storage.outcomes import NOT_DELETED
 
 
 def are_finished(rows: pa.Table | pa.RecordBatch, sweep: str) -> pa.ChunkedArray | pa.BooleanArray:

@@ -27,18 +27,12 @@ from spark_core.errors import (
 )
 from spark_core.model import RunKey
 from spark_core.records import journal, tables
-from spark_core.records.figures import DeletionFigures, ListedFigures
-from spark_core.records.manifest import Manifest
+from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable, load_table
+from spark_core.records.swept import left_by_sweep
 from spark_core.run import Run, require_alone
 from spark_core.spark.exchange import Batches
 from spark_core.storage import ObjectStore
-
-
-def left_by_sweep(manifest: Manifest) -> tuple[int, int]:
-    """Return how many objects a sweep left undeleted, and how many its report has no row of."""
-    figures = DeletionFigures.of(manifest)
-    return figures.left_objects, figures.planned_objects - manifest.rows
 
 
 def require_unfinished(run: Run) -> StoredTable | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta
 from functools import partial
 
 from spark_core import lakegc_keys
@@ -26,7 +25,6 @@ from spark_core.errors import (
     SettingsError,
 )
 from spark_core.model import RunKey
-from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures, QuarantineFigures
 from spark_core.records.manifest import Manifest
 from spark_core.run import Run
@@ -62,12 +60,6 @@ def figures(run: Run, earlier: Manifest | None = None) -> QuarantineFigures:
         quarantine_folder=lakegc_keys.in_quarantine(run.key),
         undo=f"lakegc restore {run.repository.id} {run.key}",
     )
-
-
-def ends_at(report: Manifest) -> datetime | None:
-    """Return when the quarantine of a stored deletion report ends; None if it has none."""
-    days = DeletionFigures.of(report).quarantine_days
-    return None if days is None else report.reading_ended + timedelta(days=days)
 
 
 def move(
@@ -178,8 +170,3 @@ def _moved(gone: DeleteOutcome) -> DeleteOutcome:
     A request whose answer was lost had then deleted the original.
     """
     return DeleteOutcome(gone.key, "deleted") if gone.outcome == "already_gone" else gone
-
-
-def runs(store: ObjectStore) -> list[RunKey]:
-    """Return the runs that have a folder in quarantine, oldest first."""
-    return tables.runs(store, "quarantine")[::-1]

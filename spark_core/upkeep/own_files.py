@@ -10,10 +10,10 @@ from datetime import datetime
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.records.swept import quarantined_runs
 from spark_core.records.tables import DELETION_REPORT
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
-from spark_core.sweep import quarantine
 from spark_core.upkeep.server_files import ServerFiles
 
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
@@ -87,7 +87,7 @@ def _list_folders(
 
 def quarantined(store: ObjectStore) -> set[RunKey]:
     """Return the runs with objects in quarantine; a file system keeps empty folders."""
-    return {key for key in quarantine.runs(store) if has_quarantined(store, key)}
+    return {key for key in quarantined_runs(store) if has_quarantined(store, key)}
 
 
 def has_quarantined(store: ObjectStore, key: RunKey) -> bool:

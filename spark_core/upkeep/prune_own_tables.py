@@ -14,7 +14,7 @@ from spark_core.model import RunKey
 from spark_core.records import journal, tables
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES
 from spark_core.run import Run
-from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.failures import spark_failures
 from spark_core.storage import ObjectStore
 from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
 from spark_core.sweep.plan import has_ended
@@ -121,7 +121,7 @@ def _choose(
     for key in list(chosen):
         try:
             _keep_report(run, key, files[key])
-        except (LakegcError, *SPARK_FAILURES) as problem:
+        except (LakegcError, *spark_failures()) as problem:
             chosen.remove(key)
             kept[key] = done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
     staying = [key for key in newest if key not in chosen and files[key].parts]
@@ -236,7 +236,7 @@ def _problem_of(work: Callable[[], None]) -> str | None:
         raise
     except LakegcError as unknown:
         return unknown.found
-    except SPARK_FAILURES as failure:
+    except spark_failures() as failure:
         return f"Spark failed: {type(failure).__name__}"
     return None
 

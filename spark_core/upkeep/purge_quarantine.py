@@ -8,7 +8,6 @@ deletes few objects, with the same code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -25,7 +24,7 @@ from spark_core.records.manifest import Part
 from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.run import Run
 from spark_core.spark.exchange import Batches, Source
-from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.failures import spark_failures
 from spark_core.upkeep.purge_quarantine_batches import Purging, rows_of
 from spark_core.upkeep.quarantine_days_over import OVER, list_due
 from spark_core.upkeep.quarantine_still_needed import needed_finder
@@ -193,10 +192,12 @@ class _Purge:
                 self.done.left - self.count,
                 self.done.unknown + self.count,
             )
-        with suppress(LakegcError, *SPARK_FAILURES):
+        try:
             noted = self._recorded(_Noting(self._rest), None)
             if noted.problem is not None:
                 raise noted.problem
+        except (LakegcError, *spark_failures()):
+            return
 
 
 def _over(bucket: Mapping[str, pa.Table]) -> pa.Table:

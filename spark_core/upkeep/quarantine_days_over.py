@@ -13,9 +13,9 @@ from spark_core.errors import LakegcError
 from spark_core.model import RunKey
 from spark_core.records import journal, reading, tables, writing
 from spark_core.records.manifest import Part
+from spark_core.records.swept import quarantine_ends_at, quarantined_runs
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
-from spark_core.sweep.quarantine import ends_at, runs
 from spark_core.sweep.quarantined import COPIES, quarantined
 from spark_core.upkeep.own_files import has_quarantined
 
@@ -39,7 +39,7 @@ def runs_due(run: Run) -> tuple[tuple[RunKey, ...], LakegcError | None]:
         LakegcError: If the folder cannot be listed.
     """
     found, problem = list[RunKey](), None
-    for key in runs(run.store):
+    for key in quarantined_runs(run.store):
         try:
             due = _due_from(run, key)
             if due is not None and run.now() >= due and has_quarantined(run.store, key):
@@ -54,7 +54,7 @@ def _due_from(run: Run, key: RunKey) -> datetime | None:
     if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, key)):
         report = reading.load_table(run.store, tables.DELETION_REPORT, key).manifest
         by_options = report.reading_ended + timedelta(days=run.options.quarantine_days)
-        return max(by_options, ends_at(report) or by_options)
+        return max(by_options, quarantine_ends_at(report) or by_options)
     end = journal.ended(run.store, key)
     # What a listing did not show then may be there: its own days decide.
     return None if end is None else end.first_until or end.ended_at

@@ -14,7 +14,8 @@ from spark_core import schemas
 from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.errors import LakegcError
 from spark_core.records.journal import Journal
-from spark_core.sweep import deletion_report, objects_now
+from spark_core.records.swept import FINAL
+from spark_core.sweep import objects_now
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.delete_batches import run_task
 from spark_core.sweep.deletion_orders import DeletionOrders
@@ -44,9 +45,7 @@ class Task:
     def sweep(self, at=0, kind=""):
         """Sweep the rest; return whether it ended by an error."""
         self.faults.arm(0, "")
-        done = {
-            row["address"] for row in self.journaled() if row["outcome"] in deletion_report.FINAL
-        }
+        done = {row["address"] for row in self.journaled() if row["outcome"] in FINAL}
         rows = [
             {
                 "address": address,

@@ -1,9 +1,11 @@
 """A command imports what it uses, and the engine's wheel has the same command line as lakegc."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +74,30 @@ def test_a_sandbox_of_the_demo_is_not_served_by_the_engine_alone(tmp_path):
     words = ["rules", "get", "lakegc-demo", "--config", tmp_path / "lakegc.toml"]
     said, _ = lakegc(*words, package="engine", code=2)
     assert "Install the package `lakegc`" in said
+
+
+ROOT = Path(__file__).parents[2]
+ON_DEMAND = [
+    file
+    for package in ("spark_core", "lakegc_dagster")
+    for file in sorted((ROOT / package).rglob("__init__.py"))
+    if "on_demand(" in file.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("file", ON_DEMAND, ids=lambda file: file.parent.name)
+def test_names_on_demand_are_those_that_readers_see(file):
+    (guard,) = (
+        node
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.If)
+    )
+    package = ".".join(file.parent.relative_to(ROOT).parts)
+    seen = {
+        (each.module.removeprefix(f"{package}."), name.name)
+        for each in guard.body
+        for name in each.names
+    }
+    (call,) = (node for node in ast.walk(guard) if isinstance(node, ast.Call))
+    told = ast.literal_eval(call.args[1])
+    assert {(module, name) for module, names in told.items() for name in names.split()} == seen

@@ -14,10 +14,10 @@ from typing import Any
 from spark_core import holds
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
+from spark_core.records.swept import left_by_sweep
 from spark_core.references.policies import confirmed, versions
 from spark_core.references.policies.document import Policy
 from spark_core.run import Run
-from spark_core.sweep.plan import left_by_sweep
 from tests.support.fault_world import MARKED, NOW, FaultWorld, sweep_command
 from tests.support.faults import AFTER, STORE_KINDS
 from tests.support.killing import Killed

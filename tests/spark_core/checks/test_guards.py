@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_core import checks as guards
+from spark_core.checks.committed_tables import ranges_were_read_whole
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import written_run
 
@@ -11,7 +11,7 @@ from tests.support.written_run import written_run
 def test_a_table_that_was_not_read_fails_the_check(tmp_path, what):
     run = written_run(tmp_path, spark=None).run
     manifests = passing_mark(run, committed_addresses={f"{what}_read": 1})
-    result = guards.ranges_were_read_whole(run, manifests)
+    result = ranges_were_read_whole(run, manifests)
     assert not result.passed
     assert "of which only" in result.summary
     assert result.figures[f"{what}_read"] == 1
@@ -23,4 +23,4 @@ def test_more_than_there_is_fails_it_too(tmp_path):
     manifests = passing_mark(
         run, committed_addresses={"metaranges_read": 4, "metarange_rows_read": 6, "ranges_read": 6}
     )
-    assert not guards.ranges_were_read_whole(run, manifests).passed
+    assert not ranges_were_read_whole(run, manifests).passed

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import checks as guards
 from spark_core import lakegc_keys
 from spark_core.checks import confirming, verdict
+from spark_core.checks.last_runs_compared import nothing_changed_suddenly
 from spark_core.model import RunKey
 from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
@@ -169,7 +169,7 @@ def test_retained_commits_that_drop_are_told_from_a_hundred_on(run):
     for commits, passes in ((99, True), (100, False)):
         standing = {**found.standing, "retained_commits": commits}
         run.store.put(key, replace(found, standing=standing).to_json())
-        said = guards.nothing_changed_suddenly(_on(run, 0), manifests)
+        said = nothing_changed_suddenly(_on(run, 0), manifests)
         assert said.passed is passes
     assert "retained commits dropped from 100 to 1, by more than 50%" in said.summary
 

@@ -23,7 +23,7 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.spark import placement, tasks
-from spark_core.spark.failures import SPARK_FAILURES
+from spark_core.spark.failures import spark_failures
 from spark_core.spark.placement import MOST_ROWS_OF_THE_DRIVER
 from spark_core.spark.tasks import (
     counting,
@@ -187,7 +187,7 @@ def test_what_comes_back_of_a_chain_is_the_error_that_was_raised_and_not_its_cau
     assert type(raised.value) is CorruptTableError
     assert str(raised.value) == str(refusal)
     pair = ValueError("a defect"), NotFoundError("no such key. Look.")
-    with pytest.raises(SPARK_FAILURES, match="ValueError: a defect"):
+    with pytest.raises(spark_failures(), match="ValueError: a defect"):
         run_tasks(lambda: spark, [pair], _raise_because_of_another, rows=MANY)
 
 

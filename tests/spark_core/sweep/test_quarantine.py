@@ -17,11 +17,12 @@ from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostE
 from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.records.swept import quarantine_ends_at
 from spark_core.references.parts_of_look import GOOD_FOR
 from spark_core.spark.exchange import source_of
 from spark_core.storage.deletion import KeyAnswer
 from spark_core.sweep import quarantine
-from spark_core.sweep.quarantine import ends_at, key_of
+from spark_core.sweep.quarantine import key_of
 from spark_core.upkeep import purge_quarantine, quarantine_days_over, quarantine_still_needed
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.quarantine_days_over import OVER
@@ -137,7 +138,7 @@ def test_what_a_report_promised_holds_when_the_days_are_changed(written, store, 
     sweep(written)
     run = written.run
     manifest = written._keep(tables.DELETION_REPORT, [], **quarantine.figures(run).facts())
-    assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
+    assert quarantine_ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
     changed = replace(run, options=replace(run.options, quarantine_days=days))
     assert purged(after(changed, max(30, days), -60)) == NOTHING
     assert purged(after(changed, max(30, days), 60))[0] == 2
@@ -192,10 +193,10 @@ def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, stor
 
 
 def test_the_report_knows_until_when(written):
-    assert ends_at(sweep(written)) is None
+    assert quarantine_ends_at(sweep(written)) is None
     stored = sweep(written)
     manifest = replace(stored, facts={**stored.facts, **quarantine.figures(written.run).facts()})
-    assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
+    assert quarantine_ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
     assert (
         quarantine.figures(
             replace(written.run, options=replace(written.run.options, quarantine=False))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.records.journal import ROWS, Journal
-from spark_core.records.swept import PLANNED, report_rows
+from spark_core.records.swept import FINAL, PLANNED, report_rows
 from spark_core.storage.outcomes import DeleteOutcome, unpaced
 from spark_core.sweep import deletion_report
 from spark_core.sweep.deadline import Deadline
@@ -83,11 +83,7 @@ class Small:
             lot_rows=4,
             requests_at_once=1,
         )
-        done = {
-            row["address"]
-            for row in self.rows()
-            if row["outcome"] in deletion_report.FINAL and not everything
-        }
+        done = {row["address"] for row in self.rows() if row["outcome"] in FINAL and not everything}
         rows = [
             {
                 "address": address,
@@ -231,8 +227,6 @@ def test_the_report_tells_each_story_of_the_journal_by_its_end():
         return set(done["address"].to_pylist())
 
     assert finished("other") == {
-        name
-        for name, (_, wanted) in STORIES.items()
-        if wanted is not None and wanted[0] in deletion_report.FINAL
+        name for name, (_, wanted) in STORIES.items() if wanted is not None and wanted[0] in FINAL
     } | {"not of the plan"}
     assert finished("ab") >= {"not looked at", "failed, then denied"}
