@@ -7,6 +7,7 @@ import inspect
 import os
 import pickle
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,14 +19,15 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from spark_core.kept_code import objection, user_cache
-
 Function = TypeVar("Function", bound=Callable[..., object])
 
 # The loops neither allocate nor keep arrays. With numba's runtime, counting the references to
 # arrays at each inner call took four fifths of the time. A call that is not inlined hands over
 # seven values for each array: reading the fields of an entry took three times as long.
 _OPTIONS: dict[str, Any] = {"_nrt": False, "forceinline": True}
+
+_ROOT = 0
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def compiled(function: Function) -> Function:
@@ -146,7 +148,7 @@ def _places(folder: Path) -> Iterator[Path]:
         yield Path(named).absolute()
         return
     yield folder / "__pycache__"
-    if (cache := user_cache()) is not None:
+    if (cache := _user_cache()) is not None:
         yield cache / "lakegc"
     # Without a home, such as in a container that does not know the user, this is the last place.
     yield Path(tempfile.gettempdir()) / f"lakegc-numba-{os.getuid()}"
@@ -163,11 +165,38 @@ def _made_private(directory: Path) -> Path | None:
         # What a link leads to is judged, and is what numba gets: the link may lead elsewhere then.
         directory = directory.resolve(strict=True)
         is_open = directory.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        if is_open or _others_write(directory) or not os.access(directory, os.W_OK | os.X_OK):
+            return None
     except (OSError, RuntimeError):
         return None
-    if is_open or objection(directory) or not os.access(directory, os.W_OK | os.X_OK):
-        return None
     return directory
+
+
+def _others_write(directory: Path) -> bool:
+    """Say whether others than this user can write a directory, or put another into its place.
+
+    All folders above it count: whoever can write one of them can do the latter.
+    """
+    mine = {os.geteuid(), _ROOT}
+    for step in (directory, *directory.parents):
+        state = step.stat()
+        # In a folder like /tmp, only the owner of an entry can replace it.
+        guarded = step != directory and state.st_mode & stat.S_ISVTX
+        if state.st_uid not in mine or (state.st_mode & _WRITABLE_BY_OTHERS and not guarded):
+            return True
+    return False
+
+
+def _user_cache() -> Path | None:
+    """Return where programs of this user keep what they can make again; None without a home."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if chosen.is_absolute():
+        return chosen
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def folder_contents(folder: Path) -> str:
