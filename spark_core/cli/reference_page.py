@@ -18,8 +18,8 @@ _HEAD = """\
 
 <!-- Written by `python -m spark_core.cli.reference_page`; change what it is made of. -->
 
-This page is what `--help` says. The commands call the engine; Dagster's catalogue hears of what they
-made ([Dagster](dagster.md)).
+This page is what `--help` says. The commands call the engine; Dagster's catalogue hears of
+what they made ([Dagster](dagster.md)).
 
 | exit code | meaning |
 | --- | --- |

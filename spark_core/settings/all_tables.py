@@ -97,11 +97,6 @@ class Settings(Section):
         return tuple(name for name in self.repositories if patterns.is_pattern(name))
 
     @property
-    def repository_tables(self) -> tuple[RepositorySettings, ...]:
-        """What holds for each name and pattern of the file, over the defaults."""
-        return tuple(_over(self.defaults, own) for own in self.repositories.values())
-
-    @property
     def dagster_home(self) -> Path:
         """Dagster's home, where commands keep Spark's lines, too; it need not exist yet."""
         return self._path(

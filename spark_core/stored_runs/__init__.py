@@ -17,8 +17,6 @@ from spark_core.settings.environment import open_environment
 if TYPE_CHECKING:
     from spark_core.explain import Explanation
 
-__all__ = ["explained", "load_report", "open_known", "open_stored"]
-
 
 def open_stored(settings: Settings, repository_id: str, key: RunKey | None = None) -> Run:
     """Open a run to look at it; Spark starts only when somebody asks for it.

@@ -22,7 +22,6 @@ from spark_core.event_lines import EventLines, found_text
 from spark_core.events import Event
 from spark_core.plain_text import bytes_text, visible
 from spark_core.spark.output import OUTPUT
-from spark_core.text_table import FIGURES
 
 if TYPE_CHECKING:
     from spark_core.records.manifest import Manifest
@@ -42,6 +41,10 @@ STEPS: Mapping[str, str] = {
 }
 
 
+# Columns of figures, which are aligned right.
+FIGURES = frozenset(
+    {"rows", "bytes", "seconds", "objects", "days", "commits", "listed", "may go", "deleted"}
+)
 # A longer name in the first column of a table is broken over lines, as words are.
 _LONGEST_KEY = 40
 # So narrow a column can be read where its words are longer.
