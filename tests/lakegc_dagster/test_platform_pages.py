@@ -24,7 +24,7 @@ PAGES = sorted((ROOT / "docs" / "platforms").glob("*.md"))
 PLATFORMS = [page for page in PAGES if page.name != "index.md"]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 # What stands before the engine's words on a command line.
-STARTS = r"(?:python -m spark_core|lakegc-engine|run_engine\.py|lakegc_job\.py .*? --) "
+STARTS = r"(?:(?<![^\n`])lakegc|run_engine\.py|lakegc_job\.py .*? --) "
 
 
 def blocks(text: str, *kinds: str) -> list[str]:

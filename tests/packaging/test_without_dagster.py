@@ -31,10 +31,10 @@ def test_the_lines_for_a_notebook_mark_a_repository(spark, tmp_path, monkeypatch
 
 
 def test_the_command_lines_of_the_page_are_known():
-    shown = re.findall(r"^(?:\S+ )*?python -m spark_core ([^#\n]*)", PAGE, re.MULTILINE)
-    assert len(shown) >= 5
+    shown = re.findall(r"(?:^|/)lakegc ([a-z][^#>\n]*)", PAGE, re.MULTILINE)
+    assert len(shown) == 5
     for words in shown:
-        parsed(words.partition(">>")[0].split())
+        parsed(words.split())
 
 
 def _calls(operator):
