@@ -23,6 +23,7 @@ from spark_core.errors import (
 )
 from spark_core.interrupts import Interrupts
 from spark_core.lakefs.side_by_side import side_by_side
+from spark_core.lock import lease
 from spark_core.mark_and_sweep import collect
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, state_of
 from spark_core.records import reading, tables
@@ -31,6 +32,7 @@ from spark_core.run import open_run
 from spark_core.settings.environment import open_environment
 from spark_core.sweep import rounds
 from spark_core.tries import RETRIES, RETRY_AFTER
+from spark_core.upkeep.house_keeping_result import House, Pruned
 from tests.lakegc_dagster.conftest import new_key
 
 pytestmark = pytest.mark.spark
@@ -249,6 +251,37 @@ def test_a_person_who_ends_a_sweep_is_told_how_many_went_and_the_next_one_does_t
     monkeypatch.setattr(rounds, "delete_as_tasks", whole)
     assert collect(opened(key), "sweep").error is None
     assert ground.objects() == ground.alive
+
+
+def test_a_sweep_waits_for_another_one_of_the_same_mark_and_then_goes_on(opened, ground):
+    key, waited = new_key(), []
+    assert collect(opened(key), "mark").error is None
+    first = lease.acquire(opened(key))
+
+    def tell(event):
+        if event.kind == "waits":
+            waited.append(event.words)
+            if len(waited) == RETRIES + 1:
+                first.close()
+
+    assert collect(opened(key), "sweep", tell).error is None
+    assert len(waited) == RETRIES + 1
+    assert "lease" in waited[0]
+    assert ground.objects() == ground.alive
+
+
+def test_house_is_kept_after_a_run_and_told(opened, monkeypatch):
+    kept = []
+
+    def after_run(run):
+        kept.append(run.key)
+        return House(Pruned([run.key], objects=5, size_bytes=1_000), None)
+
+    monkeypatch.setattr(mark_and_sweep.house_keeping, "after_run", after_run)
+    key = new_key()
+    done = collect(opened(key), "mark")
+    assert kept == [key]
+    assert done.house == "tables of 1 old runs pruned (5 files, 1.0 kB)"
 
 
 def test_a_mistake_of_ours_leaves_it_with_what_was_deleted_as_a_note(opened, monkeypatch):

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from lakegc_dagster.resources import Observer, Wiring, build_resources
+from lakegc_dagster.in_dagster.failures import raising_failures
+from lakegc_dagster.resources import Wiring, build_resources, runs
 from spark_core import mark_and_sweep
 from spark_core.lock import lease
 from spark_core.records import reading, tables
@@ -15,17 +16,26 @@ from tests.lakegc_dagster.conftest import failure, new_key
 pytestmark = pytest.mark.spark
 
 
-class AtFirstFailure(Observer):
+@pytest.fixture
+def at_first_failure(monkeypatch):
     """Does something when a step was refused for the first time, and remembers why it was."""
 
-    def __init__(self, act):
-        self.act = act
-        self.seen = []
+    def watch(act):
+        seen = []
 
-    def failed(self, table, error):
-        self.seen.append(error)
-        if len(self.seen) == 1:
-            self.act()
+        def told(tell, **more):
+            def hear(error):
+                seen.append(error)
+                if len(seen) == 1:
+                    act()
+                tell(error)
+
+            return raising_failures(hear, **more)
+
+        monkeypatch.setattr(runs, "raising_failures", told)
+        return seen
+
+    return watch
 
 
 def engine_run(ground, key):
@@ -34,21 +44,23 @@ def engine_run(ground, key):
 
 
 @pytest.mark.slow
-def test_a_second_sweep_failed_while_the_first_one_held_the_lease_of_the_same_mark(ground):
+def test_a_second_sweep_failed_while_the_first_one_held_the_lease_of_the_same_mark(
+    ground, at_first_failure
+):
     key = new_key()
     assert ground.job("mark", key).success
     first = lease.acquire(engine_run(ground, key))
-    told = AtFirstFailure(first.close)
-    second = ground.job(
-        "sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0))
-    )
+    seen = at_first_failure(first.close)
+    second = ground.job("sweep", key)
     assert second.success, failure(second)
-    assert [type(error).__name__ for error in told.seen] == ["SameWorkError"]
+    assert [type(error).__name__ for error in seen] == ["SameWorkError"]
     assert ground.objects() == ground.alive
 
 
 @pytest.mark.deep
-def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its_report(ground):
+def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its_report(
+    ground, at_first_failure
+):
     key = new_key()
     assert ground.job("mark", key).success
     run = engine_run(ground, key)
@@ -58,10 +70,8 @@ def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its
         first.close()
         mark_and_sweep.sweep(run, lambda *_: None)
 
-    told = AtFirstFailure(finish)
-    second = ground.job(
-        "sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0))
-    )
+    at_first_failure(finish)
+    second = ground.job("sweep", key)
     assert second.success, failure(second)
     assert ground.objects() == ground.alive
     (event,) = second.asset_materializations_for_node("deletion_report")
@@ -71,17 +81,15 @@ def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its
 
 
 @pytest.mark.deep
-def test_the_lease_of_another_marks_sweep_fails_a_sweep_at_once(ground):
+def test_the_lease_of_another_marks_sweep_fails_a_sweep_at_once(ground, at_first_failure):
     other, key = new_key(ago=timedelta(hours=1)), new_key()
     assert ground.job("mark", key).success
-    told = AtFirstFailure(lambda: None)
+    seen = at_first_failure(lambda: None)
     with lease.acquire(engine_run(ground, other)):
-        swept = ground.job(
-            "sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0))
-        )
+        swept = ground.job("sweep", key)
     assert not swept.success
     assert failure(swept).startswith("LeaseHeldError: ")
-    assert len(told.seen) == 1
+    assert len(seen) == 1
     assert ground.objects() == ground.alive | ground.garbage
 
 

@@ -6,8 +6,6 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.launch import run_job as launching
-from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources
@@ -23,6 +21,7 @@ from spark_core.errors import (
     SettingsError,
     UnsafePlanError,
 )
+from spark_core.model import RunKey
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, add_state
 from spark_core.run import open_run
 from spark_core.settings import Settings
@@ -50,28 +49,11 @@ def started(ground, **asked):
     return job.execute_in_process(instance=ground.instance, raise_on_error=False, run_config=config)
 
 
-def test_the_command_line_gives_dagster_no_run_of_a_wrong_request(bare, monkeypatch):
-    monkeypatch.setattr(launching, "open_instance", lambda _home: pytest.fail("a run was made"))
-    for job, key, kind, words, state in (
-        ("mark", new_key(ago=FUTURE), UnsafePlanError, "lies in the future", NOTHING_DELETED),
-        ("sweep", new_key(), NotFoundError, "it has no runs yet", NOTHING_BY_THIS_SWEEP),
-    ):
-        result = launch(bare.settings, job, "bare", key)
-        assert not result.success
-        assert result.dagster_run_id == ""
-        assert isinstance(result.error, kind)
-        assert words in result.message
-        assert result.message.endswith(state)
-    only_marked = bare.with_settings(mode="mark")
-    refused = launch(only_marked.settings, "mark_and_sweep", "bare", new_key())
-    assert refused.message.startswith("deleting is switched off for bare")
-
-
 def test_a_mark_that_is_done_is_no_request_any_more(bare):
     key = new_key(ago=timedelta(minutes=5))
     bare.store.put(lakegc_keys.verdict_key(key), b"{}")
-    refused = launch(bare.settings, "mark", "bare", key)
-    assert isinstance(refused.error, ClosedPartitionError)
+    wrong = build_resources(Wiring(bare.settings))["runs"].wrong_request("mark", "bare", key)
+    assert isinstance(wrong, ClosedPartitionError)
     bare.store.delete([lakegc_keys.verdict_key(key)])
 
 
@@ -112,8 +94,8 @@ def raises(error):
 @pytest.fixture
 def swept_meanwhile(monkeypatch):
     """Another process ends the same sweep before this one's request is looked at again."""
-    monkeypatch.setattr(request_checks, "require_known", lambda *_: None)
-    monkeypatch.setattr(request_checks, "require_unfinished", raises(ClosedPartitionError("swept")))
+    monkeypatch.setattr(mark_and_sweep, "require_known", lambda *_: None)
+    monkeypatch.setattr(mark_and_sweep, "require_unfinished", raises(ClosedPartitionError("swept")))
 
 
 @pytest.mark.usefixtures("swept_meanwhile")
@@ -239,7 +221,7 @@ def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
     request = sensor(context)
     key = run.tags["lakegc/run"]
     assert request.job_name == "mark"
-    assert request.partition_key == partition_key("bare", launching.RunKey.parse(key))
+    assert request.partition_key == partition_key("bare", RunKey.parse(key))
     assert request.tags == {"lakegc/repository": "bare", "lakegc/run": key}
     assert request.partition_key in bare.instance.get_dynamic_partitions("repository_run")
     assert not request.run_config
