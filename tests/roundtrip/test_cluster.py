@@ -71,9 +71,11 @@ SPARK = {
 SWEEP = """
 import sys
 from pathlib import Path
-from lakegc_dagster.launch.run_job import launch
-from spark_core.settings import load_settings
+from spark_core.mark_and_sweep import collect
 from spark_core.model import RunKey
+from spark_core.run import open_run
+from spark_core.settings import load_settings
+from spark_core.settings.environment import open_environment
 from spark_core.spark import exchange, placement
 from spark_core.spark.output import OUTPUT
 
@@ -81,9 +83,11 @@ from spark_core.spark.output import OUTPUT
 placement.MOST_ROWS_OF_THE_DRIVER, exchange._ROWS_OF_A_CORE = 0, 1
 settings = load_settings(Path(sys.argv[1]))
 OUTPUT.keep_in(settings.dagster_home)
-result = launch(settings, "mark_and_sweep", sys.argv[2], RunKey.parse(sys.argv[3]))
-print(result.checks)
-sys.exit(result.message)
+name, key = sys.argv[2], RunKey.parse(sys.argv[3])
+run = open_run(open_environment(settings), name, key, settings.run_options(name))
+done = collect(run, "mark_and_sweep")
+print(done.checks)
+sys.exit(None if done.error is None else str(done.error))
 """
 
 

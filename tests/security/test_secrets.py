@@ -14,7 +14,6 @@ import traceback
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -23,8 +22,8 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from lakegc_dagster.launch import run_job
 from lakegc_dagster.sandbox import Sandbox
+from spark_core import tries
 from spark_core.addresses.namespace import Namespace
 from spark_core.backoff import Backoff
 from spark_core.cli.main import main
@@ -358,7 +357,7 @@ def played(spark, tmp_path_factory):
         config.write_text(SETTINGS.format(server=echoing.endpoint, **words))
         # A server that only ever fails is asked again as often as any other, but at once.
         hurried.setattr(Transport, "_backoff", lambda _transport, **bounds: Backoff(0, 0, **bounds))
-        hurried.setattr(run_job, "launch", partial(run_job.launch, retry_after=timedelta()))
+        hurried.setattr(tries, "RETRY_AFTER", timedelta())
         failing = [
             lakegc("rules", "get", NAME, "--debug"),
             lakegc("doctor", NAME),
@@ -388,7 +387,6 @@ def test_runs_that_pass_and_runs_that_fail_write_and_show_no_secret(played):
         "report.html",
         "report.json",
         "summary.json",
-        ".db",
     }
     assert not [kind for kind in kinds if not any(path.name.endswith(kind) for path in written)]
     for path in written:

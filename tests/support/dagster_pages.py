@@ -8,17 +8,17 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
+import dagster as dg
 import urllib3
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import open_instance, prepare_home, write_workspace
-from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.launch.ui import environment
+from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.model import RunKey
 from spark_core.settings import Settings, load_settings
@@ -78,13 +78,25 @@ def write_settings(directory: Path, sandbox: Sandbox) -> Settings:
     return load_settings(file, env={})
 
 
+def materialized(settings: Settings, repository_id: str, key: RunKey) -> dg.ExecuteInProcessResult:
+    """Let Dagster mark and sweep a repository on the home of the settings."""
+    with open_instance(settings.dagster_home) as instance:
+        job = build_defs(settings).resolve_job_def("mark_and_sweep")
+        return job.execute_in_process(
+            instance=instance,
+            partition_key=add_partition(instance, repository_id, key),
+            raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
+
+
 def run_both(settings: Settings, key: RunKey) -> ShownHome:
     """Mark and sweep both repositories, and sum them up."""
     runs = {}
     for repository_id, succeeds in ((COLLECTED, True), (REFUSED, False)):
-        result = launch(settings, "mark_and_sweep", repository_id, key, retry_after=timedelta(0))
-        assert result.success == succeeds, result.message
-        runs[repository_id] = result.dagster_run_id
+        result = materialized(settings, repository_id, key)
+        assert result.success == succeeds
+        runs[repository_id] = result.run_id
     with open_instance(settings.dagster_home) as instance:
         job = build_defs(settings).resolve_job_def("overview")
         assert job.execute_in_process(instance=instance).success

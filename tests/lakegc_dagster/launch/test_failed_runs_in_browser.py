@@ -8,14 +8,13 @@ import pytest
 
 from lakegc_dagster.assets import MARK_ASSETS
 from lakegc_dagster.launch.home import open_instance
-from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.partitions import add_partition
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.errors import RepositoryStateError
 from spark_core.model import RunKey
 from tests.support.browser import NEEDS_CHROMIUM, PATIENCE_MS, chromium
-from tests.support.dagster_pages import COLLECTED, pages_of, wait_for, write_settings
+from tests.support.dagster_pages import COLLECTED, materialized, pages_of, wait_for, write_settings
 
 pytestmark = [pytest.mark.spark, NEEDS_CHROMIUM]
 
@@ -35,10 +34,6 @@ def succeed_elsewhere(settings, key):
             for name in NAMES:
                 made = dg.AssetMaterialization(dg.AssetKey(name), partition=partition)
                 instance.report_runless_asset_event(made)
-
-
-def run(settings, key):
-    return launch(settings, "mark_and_sweep", COLLECTED, key, retry_after=timedelta(0)).success
 
 
 def graph(page, pages, *, until):
@@ -67,13 +62,13 @@ def test_the_graph_of_thirty_repositories_shows_the_one_that_failed_until_it_suc
             request.getfixturevalue("spark")
             with monkeypatch.context() as patched:
                 patched.setattr("spark_core.mark.listing.preflight", refuse)
-                assert not run(settings, failed)
+                assert not materialized(settings, COLLECTED, failed).success
             wait_for(pages)
             page = browser.new_page(viewport={"width": 2400, "height": 1000})
             page.set_default_timeout(PATIENCE_MS)
             red = graph(page, pages, until=lambda text: text.count("(1 failed)") == len(NAMES))
             assert red.count("(1 failed)") == len(NAMES), red
-            assert run(settings, good)
+            assert materialized(settings, COLLECTED, good).success
             healed = graph(page, pages, until=lambda text: "10 / 10 Passed" in text)
             assert "10 / 10 Passed" in healed, healed
             assert "failed" not in healed.lower()
