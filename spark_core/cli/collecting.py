@@ -255,11 +255,12 @@ def _quietly(night: _Night, repository_id: str) -> tuple[RepositoryEnd, LakegcEr
 
 
 def _show_end(night: _Night, each: RepositoryEnd, error: LakegcError | None) -> None:
-    """Show in a line how a repository ended, with the reason if that is not well."""
+    """Show how a repository ended: one of several in a line; and why, if that is not well."""
     from spark_core.terminal import console
 
     shown = console.console()
-    shown.print(each.line, markup=False, soft_wrap=True)
+    if len(night.jobs) > 1:
+        shown.print(each.line, markup=False, soft_wrap=True)
     if error is not None:
         console.show_error(console.console(sys.stderr), error)
         if not (night.settings.notify.digest and len(night.jobs) > 1):
