@@ -40,7 +40,7 @@ def starting(monkeypatch):
         assert may_start.wait(10)
         return session
 
-    monkeypatch.setattr("lakegc_dagster.resources.spark.start_session", start)
+    monkeypatch.setattr("spark_core.spark.one_session.start_session", start)
     return may_start, session, threads
 
 
@@ -69,7 +69,7 @@ def test_the_executors_get_the_package_as_the_settings_say(starting, monkeypatch
     may_start.set()
     prepared = []
     monkeypatch.setattr(
-        "lakegc_dagster.resources.spark.prepare_cluster",
+        "spark_core.spark.one_session.prepare_cluster",
         lambda session, *, ship_package: prepared.append((session, ship_package)),
     )
     chosen = Settings.model_validate(
