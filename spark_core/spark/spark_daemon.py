@@ -29,8 +29,7 @@ def import_ahead() -> None:
     with suppress(Exception):
         for module in ENTRANCES:
             import_module(module)
-        for module in ("spark_core.graveler", "spark_core.addresses.address_hashes"):
-            import_module(module).warm_up()
+        import_module("spark_core.compile_loops").compile_loops()
     gc.collect()
     gc.freeze()
     gc.enable()
