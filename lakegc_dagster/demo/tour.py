@@ -34,6 +34,7 @@ from spark_core import lakegc_keys, report
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.events import Event, OnEvent
 from spark_core.explain import Explanation
+from spark_core.foreign_errors import one_line
 from spark_core.model import Job, RunKey
 from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.plain_text import bytes_text
@@ -219,10 +220,13 @@ def _run(
                     partition_key=add_partition(instance, REPOSITORY_ID, run.key),
                     run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
                 )
-        except dg.Failure as failed:
+        except (dg.Failure, dg.DagsterError) as failed:
             if isinstance(failed.__cause__, LakegcError):
                 raise failed.__cause__ from failed
-            raise
+            raise LakegcError(
+                f"Dagster ended the {job}: {one_line(str(failed))}",
+                "Its events are in the UI (`lakegc ui`).",
+            ) from failed
         except dg.DagsterExecutionInterruptedError as ended:
             raise KeyboardInterrupt from ended
     work = placement.work_so_far().since(before)
@@ -403,7 +407,7 @@ def _show_next(shown: Console, directory: Path, run: Run, *, number: str, story:
         f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/",
         f"  report   {page}",
         f"  UI       {command} ui --sandbox {config}  "
-        "(it shows the runs above, and serves the sandbox as long as it is open)",
+        "(its Runs and Catalog show the runs above; it serves the sandbox as long as it is open)",
         *steps,
         "           your own server: see the README",
         sep="\n",

@@ -6,6 +6,7 @@ It proves itself, and does not when something is wrong.
 import io
 import re
 import shlex
+import signal
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from spark_core.cli.main import main
-from spark_core.errors import SettingsError, UnsafePlanError, VerdictError
+from spark_core.errors import LakegcError, SettingsError, UnsafePlanError, VerdictError
 from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -215,7 +216,7 @@ def test_a_refused_sweep_ends_with_the_sentence_of_the_engine(uncollected):
         VerdictError, match=r"has no verdict .* Nothing was deleted by this attempt"
     ):
         tour._run(_console(io.StringIO()), settings, "sweep", run)
-    assert _status(settings) == [dg.DagsterRunStatus.FAILURE]
+    assert _status(settings) == [dg.DagsterRunStatus.CANCELED]
 
 
 def test_a_mark_that_a_check_refuses_ends_with_the_sentence_of_the_check(uncollected):
@@ -229,24 +230,31 @@ def test_a_mark_that_a_check_refuses_ends_with_the_sentence_of_the_check(uncolle
 
 def test_an_interrupt_ends_the_demo_as_any_other_command(uncollected, monkeypatch):
     settings, run = uncollected
-
-    def interrupted(*_arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(engine.closed_runs, "make_or_stored", interrupted)
+    monkeypatch.setattr(
+        engine.closed_runs, "make_or_stored", lambda *_: signal.raise_signal(signal.SIGINT)
+    )
     with pytest.raises(KeyboardInterrupt):
         tour._run(_console(io.StringIO()), settings, "mark", run)
     assert _status(settings) == [dg.DagsterRunStatus.FAILURE]
 
 
-def test_an_error_that_is_none_of_the_engines_stays_what_it_is(uncollected, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "shown", "words"),
+    [
+        (ZeroDivisionError("by nothing"), ZeroDivisionError, "^by nothing"),
+        (dg.DagsterInvariantViolationError("odd"), LakegcError, r"^Dagster ended the mark: odd\. "),
+    ],
+)
+def test_an_error_that_is_none_of_the_engines_is_not_said_of_the_home(
+    uncollected, monkeypatch, error, shown, words
+):
     settings, run = uncollected
 
     def broken(*_arguments):
-        raise ZeroDivisionError
+        raise error
 
     monkeypatch.setattr(engine.closed_runs, "make_or_stored", broken)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(shown, match=words):
         tour._run(_console(io.StringIO()), settings, "mark", run)
 
 
