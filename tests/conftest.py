@@ -214,6 +214,14 @@ def pytest_runtest_setup(item):
 
 
 @pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """What tests begin with, made once in this process."""
+    from tests.support.made_once import MadeOnce
+
+    return MadeOnce(tmp_path_factory.mktemp("made_once"))
+
+
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """The one session of the process; whatever asks for a session later gets this one.
 

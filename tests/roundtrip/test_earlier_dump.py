@@ -22,14 +22,18 @@ LONG_AGO = int((FIRST - timedelta(days=300)).timestamp())
 class Nights:
     """A repository with a commit a day that one overwrites; rules keep commits for some days."""
 
-    def __init__(self, sandbox, spark, *, days=30):
+    def __init__(self, sandbox, spark, begun=None):
         self.sandbox, self.spark, self.core = sandbox, spark, sandbox.core
-        self.uploads = 0
-        with self.core.lock, sandbox.clock.at(FIRST - 40 * DAY):
+        self.uploads, self.first = begun or (0, None)
+
+    def begin(self, days=30):
+        """Make the repository; what a copy of it begins with."""
+        with self.core.lock, self.sandbox.clock.at(FIRST - 40 * DAY):
             repositories.create(self.core, "repo", "local://repo")
             self.rules(days)
             self.first = self.commit("main", path="table")
-            self.second = self.commit("main", path="table")
+            self.commit("main", path="table")
+        return self.uploads, self.first
 
     def rules(self, days, **branches):
         gc.set_rules(self.core, "repo", None if days is None else gc.Rules(days, branches))
@@ -59,11 +63,18 @@ class Nights:
 
 
 @pytest.fixture
-def nights(sandbox, spark):
-    nights = Nights(sandbox, spark)
-    _, _, figures = nights.mark(0)
-    assert figures.refs_read_by == "dump"
-    return nights
+def nights(made_once, spark):
+    """The repository after its first night, which read a dump."""
+
+    def mark_it(sandbox):
+        nights = Nights(sandbox, spark)
+        begun = nights.begin()
+        assert nights.mark(0)[2].refs_read_by == "dump"
+        return begun
+
+    with made_once.begun("first-night", mark_it) as (sandbox, begun):
+        sandbox.clock.set(FIRST)
+        yield Nights(sandbox, spark, begun)
 
 
 @pytest.mark.slow
@@ -107,7 +118,8 @@ def test_the_next_night_reads_the_log_down_to_the_dump_and_decides_the_same(nigh
 def test_a_dump_is_made_once_a_week_and_before_what_came_since_can_expire(
     sandbox, spark, days, age, read_by
 ):
-    nights = Nights(sandbox, spark, days=days)
+    nights = Nights(sandbox, spark)
+    nights.begin(days)
     nights.mark(0)
     assert nights.mark(age)[2].refs_read_by == read_by
 

@@ -48,6 +48,20 @@ def story(sandbox):
     return told
 
 
+@pytest.fixture
+def marked(made_once, spark):
+    """The story, and a run that has marked it."""
+
+    def mark_it(sandbox):
+        told = history.documents_history(sandbox, "repo", now=NOW)
+        mark_and_conclude(open_sandbox_run(sandbox, "repo", spark, NOW))
+        return told
+
+    with made_once.begun("marked-documents", mark_it) as (sandbox, told):
+        sandbox.clock.set(NOW + timedelta(seconds=1))
+        yield told, open_sandbox_run(sandbox, "repo", spark, NOW)
+
+
 def _explanations(run):
     rows = run.load(tables.EXPLANATIONS).batches()
     return {row["address"]: row for batch in rows for row in batch.to_pylist()}
@@ -302,9 +316,8 @@ def test_what_the_index_has_and_the_store_has_not_is_said_to_be_gone(sandbox, sp
     assert f"run {later.key} knew it from the index" in found.sentence
 
 
-def test_objects_explained_together_are_explained_as_each_by_itself(sandbox, spark, story):
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    mark_and_conclude(run)
+def test_objects_explained_together_are_explained_as_each_by_itself(marked):
+    story, run = marked
     every = {file.address: file for file in story.files}
     found = dict(zip(every, explain_each(run, list(every)), strict=True))
     assert {address for address, one in found.items() if one.state == "may go"} == {
@@ -399,9 +412,8 @@ def test_an_explanation_follows_what_was_confirmed_held_killed_and_restored_sinc
     assert (back.state, "it is in the store again" in back.sentence) == ("kept", True)
 
 
-def test_an_object_that_is_gone_without_a_report_is_not_said_to_be_there(sandbox, spark, story):
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    mark_and_conclude(run)
+def test_an_object_that_is_gone_without_a_report_is_not_said_to_be_there(marked):
+    story, run = marked
     address = next(file.address for file in story.deleted if file.path == "d_0316")
     run.store.delete([address])
     told = explain(run, address)
@@ -409,8 +421,8 @@ def test_an_object_that_is_gone_without_a_report_is_not_said_to_be_there(sandbox
     assert "no report says who deleted it" in told.sentence
 
 
-def test_what_is_asked_about_is_found_by_address_or_path_or_refused(sandbox, spark, story):
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+def test_what_is_asked_about_is_found_by_address_or_path_or_refused(marked):
+    story, run = marked
     address = next(file.address for file in story.files if file.path == "keep/readme")
     assert address_of(run, address) == address
     assert address_of(run, f"{run.namespace.root}{address}") == address

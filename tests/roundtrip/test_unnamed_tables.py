@@ -31,17 +31,27 @@ NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
 
 @pytest.fixture
+def sandbox(made_once, spark):
+    """A repository of three commits that is marked."""
+
+    def mark_it(sandbox):
+        with sandbox.core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
+            repositories.create(sandbox.core, "repo", "local://repo")
+            gc.set_rules(sandbox.core, "repo", gc.Rules(7, {}))
+            for day in range(3):
+                objects.upload(sandbox.core, "repo", "main", "table", b"%d" % day)
+                refs.commit(sandbox.core, "repo", "main", message="day")
+        sandbox.clock.set(NOW)
+        mark_and_conclude(open_sandbox_run(sandbox, "repo", spark, NOW))
+
+    with made_once.begun("three-commits", mark_it) as (copied, _):
+        copied.clock.set(NOW)
+        yield copied
+
+
+@pytest.fixture
 def run(sandbox, spark):
-    with sandbox.core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
-        repositories.create(sandbox.core, "repo", "local://repo")
-        gc.set_rules(sandbox.core, "repo", gc.Rules(7, {}))
-        for day in range(3):
-            objects.upload(sandbox.core, "repo", "main", "table", b"%d" % day)
-            refs.commit(sandbox.core, "repo", "main", message="day")
-    sandbox.clock.set(NOW)
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    mark_and_conclude(run)
-    return run
+    return open_sandbox_run(sandbox, "repo", spark, NOW)
 
 
 def _groups(run):
