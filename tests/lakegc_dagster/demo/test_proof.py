@@ -1,6 +1,7 @@
 """The demo's proof: it holds only when every object is as the story says, and names what is not."""
 
 import shutil
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +15,22 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.lakefs import ServerOptions
 from spark_core.storage import StoreOptions, open_store
 
+# Other bytes of it are staged on main.
+STAGED = "f_0326"
+
 
 class Collected:
     """A repository with a past, collected by hand: exactly what its story says is gone."""
 
     def __init__(self, sandbox: Sandbox):
-        self.story = documents_history(sandbox, "repo", now=datetime.now(UTC))
+        told = documents_history(sandbox, "repo", now=datetime.now(UTC))
+        # The proof asks about each file three times, so some of each kind are enough.
+        kinds = defaultdict(list)
+        for file in told.files:
+            kinds[file.ref is None, file.deleted].append(file)
+        some = [file for kind in kinds.values() for file in kind[:10]]
+        staged = [file for file in told.files if file.path == STAGED and file not in some]
+        self.story = replace(told, files=(*some, *staged))
         self.files = sandbox.blockstore / "repo"
         self.reader = ApiReader(
             ServerOptions(sandbox.endpoint, sandbox.access_key_id, sandbox.secret_access_key),
@@ -28,7 +39,7 @@ class Collected:
         local = str(sandbox.blockstore)
         namespace = Namespace.parse(self.story.storage_namespace, server_path=local)
         self.store = open_store(namespace, StoreOptions(local_path=local))
-        for file in self.story.deleted:
+        for file in {*told.files} - {*self.story.kept}:
             self.file(file).unlink()
 
     def file(self, file) -> Path:
@@ -120,16 +131,14 @@ def test_an_object_that_nobody_put_there_is_named(collected):
 
 
 def test_a_path_that_is_read_from_another_address_is_named(collected):
-    twin = next(
-        file for file in collected.story.kept if file.path == "f_0326" and file.ref == "main"
-    )
+    twin = next(file for file in collected.story.kept if file.path == STAGED and file.ref == "main")
     elsewhere = replace(twin, ref="main@")
     story = replace(
         collected.story,
         files=tuple(elsewhere if file is twin else file for file in collected.story.files),
     )
     proof = prove(story, collected.reader, collected.store)
-    assert any("f_0326 at main@ is read from" in failure for failure in proof.failures)
+    assert any(f"{STAGED} at main@ is read from" in failure for failure in proof.failures)
 
 
 @pytest.mark.slow
