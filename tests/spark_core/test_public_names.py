@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 MOST = 60
 
 
+@cache
 def public_names() -> list[tuple[str, str]]:
     """List what `__all__` of each module of the engine names."""
     found = []
