@@ -36,6 +36,12 @@ def mark_only(run: Run) -> Marked:
     return Marked(four, run.keep(mark.expired_addresses(run, four)))
 
 
+def marked_before(run: Run) -> Marked:
+    """Read the five tables of a mark that are stored."""
+    *four, expired = (run.load(spec) for spec in tables.MARK_TABLES)
+    return Marked(Mark(*four), expired)
+
+
 def mark_and_conclude(run: Run) -> tuple[Marked, Verdict, list[CheckResult]]:
     """Mark and store the verdict."""
     marked = mark_only(run)

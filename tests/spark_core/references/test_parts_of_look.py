@@ -16,11 +16,12 @@ from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import sweep
 from spark_core.errors import IncompleteReadError
 from spark_core.references.parts_of_look import HIDDEN, SCAN, LookParts
+from spark_core.run import Run
 from spark_core.spark.exchange import source_of
 from spark_core.sweep import references_now, rounds, tasks_of_a_round, twins_now
 from tests.support.clock import FakeClock
 from tests.support.looks import named
-from tests.support.pipeline import mark_and_conclude
+from tests.support.pipeline import mark_and_conclude, marked_before
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.stored_rows import rows_of
 
@@ -129,42 +130,61 @@ class TestParts:
 class Slow:
     """A sandbox's repository with objects that may go, and branches whose diffs take a time."""
 
-    def __init__(self, sandbox: Sandbox, spark: Any, name: str) -> None:
-        self.sandbox, self.core, self.name = sandbox, sandbox.core, name
+    name = "slow"
+
+    def __init__(self, sandbox: Sandbox, spark: Any) -> None:
+        self.sandbox, self.spark, self.core = sandbox, spark, sandbox.core
         self.dead: dict[str, str] = {}
         self.takes: dict[str, timedelta] = {}
         self.before: dict[str, list[Any]] = {}
         self.log: list[str] = []
+
+    def make(self) -> dict[str, str]:
+        """Make the repository and mark it; path -> address of what may go."""
+        core, name = self.core, self.name
         with self.ago(60):
-            repositories.create(self.core, name, f"local://{name}")
-            gc.set_rules(self.core, name, gc.Rules(1, {}))
+            repositories.create(core, name, f"local://{name}")
+            gc.set_rules(core, name, gc.Rules(1, {}))
         for number in range(8):
             with self.ago(50):
                 path = f"old/{number}"
                 self.dead[path] = objects.upload(
-                    self.core, name, "main", path, b"x" * (number + 2)
+                    core, name, "main", path, b"x" * (number + 2)
                 ).address
                 self.commit("main")
-                objects.delete(self.core, name, "main", [path])
+                objects.delete(core, name, "main", [path])
                 self.commit("main")
         with self.ago(40):
-            objects.upload(self.core, name, "main", "kept", b"kept")
+            objects.upload(core, name, "main", "kept", b"kept")
             self.commit("main")
         with self.ago(30):
             for branch in ("a", "big", "z"):
-                refs.create_branch(self.core, name, branch, "main")
-        sandbox.clock.set(NOW)
-        # One branch at a time, so that the clock of one is not that of another.
-        run = open_sandbox_run(
-            sandbox, name, spark, NOW, lease_ttl=timedelta(hours=3), branches_at_once=1
-        )
-        self.run = run
-        self.clock = run.environment.clock
-        self.marked, verdict, results = mark_and_conclude(run)
+                refs.create_branch(core, name, branch, "main")
+        run = self.open()
+        marked, verdict, results = mark_and_conclude(run)
         assert verdict.passed, results
-        assert set(self.marked.addresses(run)) == set(self.dead.values())
-        self._diff = run.server.diff_branch
-        run.server.diff_branch = self.diff_branch
+        assert set(marked.addresses(run)) == set(self.dead.values())
+        return self.dead
+
+    def open(self) -> Run:
+        self.sandbox.clock.set(NOW)
+        # One branch at a time, so that the clock of one is not that of another.
+        return open_sandbox_run(
+            self.sandbox,
+            self.name,
+            self.spark,
+            NOW,
+            lease_ttl=timedelta(hours=3),
+            branches_at_once=1,
+        )
+
+    def begin(self, dead: dict[str, str]) -> None:
+        """Go on with the mark that is stored."""
+        self.dead, self.run = dead, self.open()
+        self.clock = self.run.environment.clock
+        self.marked = marked_before(self.run)
+        self._diff = self.run.server.diff_branch
+        self.run.server.diff_branch = self.diff_branch
 
     @contextmanager
     def ago(self, days: float) -> Any:
@@ -240,9 +260,11 @@ class Slow:
 
 
 @pytest.fixture
-def slow(tmp_path, spark):
-    with Sandbox(tmp_path) as sandbox:
-        yield Slow(sandbox, spark, "slow")
+def slow(made_once, spark):
+    with made_once.begun("slow", lambda sandbox: Slow(sandbox, spark).make()) as (sandbox, dead):
+        slow = Slow(sandbox, spark)
+        slow.begin(dead)
+        yield slow
 
 
 @pytest.mark.spark
