@@ -29,7 +29,7 @@ from spark_core.records import tables
 from spark_core.settings import Settings
 from spark_core.stored_runs import open_stored
 from tests.lakegc_dagster.conftest import answers, failure, ground_on, new_key
-from tests.lakegc_dagster.notices.test_messages import failed_run
+from tests.lakegc_dagster.notices.test_sensors import failed_run
 from tests.support.stored_rows import rows_of
 
 NAMES = Names("lakegc")
