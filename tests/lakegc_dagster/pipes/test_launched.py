@@ -210,7 +210,9 @@ def test_the_entry_takes_what_it_was_not_told_from_its_own_environment_and_nothi
     monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", "hush")
     opened = []
-    monkeypatch.setattr(entry, "open_environment", lambda settings, _spark: opened.append(settings))
+    monkeypatch.setattr(
+        entry, "open_environment", lambda settings, _spark, **_: opened.append(settings)
+    )
     monkeypatch.setattr(entry, "open_run", lambda *_, **_options: None)
     document = {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one-key": {}}}
     told = told_settings(
