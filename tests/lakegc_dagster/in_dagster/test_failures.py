@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.in_dagster import failures
-from lakegc_dagster.in_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
+from lakegc_dagster.in_dagster.failures import raising_failures
 from lakegc_dagster.resources import Runs, SparkResource, Wiring, build_resources
 from spark_core.errors import (
     CorruptTableError,
@@ -21,6 +21,7 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.lakefs.failures import NeverAnsweredError, ServerAwayError
+from spark_core.tries import RETRIES, RETRIES_BESIDE_THE_SAME
 
 
 def run_raising(error, *, heals_after=None):

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from spark_core import stored_runs
-from spark_core.cli import launching
+from spark_core.cli import collecting
 from spark_core.errors import TransientError, UnsafePlanError
 from spark_core.sweep import first_sweep
 
@@ -52,7 +52,7 @@ def ask(monkeypatch):
 
         monkeypatch.setattr(first_sweep, "unanswered", unanswered)
         monkeypatch.setattr(first_sweep, "require_answered", refuse)
-        return launching._answered(_Settings(**quarantine), jobs, yes=yes).quarantine, asked
+        return collecting._answered(_Settings(**quarantine), jobs, yes=yes).quarantine, asked
 
     return answered
 
