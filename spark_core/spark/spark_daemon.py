@@ -1,7 +1,7 @@
 """The parent of Spark's Python workers on this machine; it imports once what all tasks import.
 
 Spark's own parent imports nothing. Each worker then takes a second and more for the same libraries,
-in memory of its own, and collects garbage among all their objects after each task: a third more of
+in memory of its own, and collects garbage among all their objects after each task: 29 % more of
 the CPU of a mark of 5 million objects (docs/performance.md). Workers forked here have everything.
 Frozen objects are left out of the collection of garbage.
 """
