@@ -26,7 +26,8 @@ from spark_core.mark_and_sweep import keep, mark_and_conclude, sweep
 from spark_core.model import RunKey
 from spark_core.records.figures import DeletionFigures
 from spark_core.run import Environment, RunOptions, open_run
-from spark_core.spark.session import default_master, spark_config, start_session
+from spark_core.spark.placement import default_master
+from spark_core.spark.session import spark_config, start_session
 from spark_core.storage import StoreOptions
 
 
