@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+from alembic.script import ScriptDirectory
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import add_partition, partition_key
@@ -150,6 +151,25 @@ def _databases_in_memory_have_no_revision():
         for storage in ("event_log", "runs"):
             place = f"dagster._core.storage.{storage}.in_memory.stamp_alembic_rev"
             patch.setattr(place, lambda _config, _connection: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _revisions_are_read_once():
+    """Remember the revisions that Dagster's databases may have.
+
+    Each instance of a home asks alembic six times, which loads those ninety files anew.
+    """
+    whole, read = ScriptDirectory.from_config, {}
+
+    def remembered(config):
+        place = config.get_main_option("script_location")
+        if place not in read:
+            read[place] = whole(config)
+        return read[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", remembered)
         yield
 
 
