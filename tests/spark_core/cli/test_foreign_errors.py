@@ -1,4 +1,4 @@
-"""What the system, YAML and Dagster's database raise is a sentence, and never a traceback."""
+"""What the system and YAML raise is a sentence, and never a traceback."""
 
 import errno
 import os
@@ -10,12 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lakegc_dagster.launch.foreign_errors import in_dagsters_home
-from lakegc_dagster.launch.home import open_instance, prepare_home
 from spark_core import whole_file
 from spark_core.cli.common import guarded
 from spark_core.cli.main import main
-from spark_core.errors import LakegcError, SettingsError
 
 RUN = "2026-11-20T02-00-00Z"
 FULL, READ_ONLY = errno.ENOSPC, errno.EROFS
@@ -81,61 +78,6 @@ def test_what_is_no_file_is_written_to_and_not_replaced():
     assert Path(os.devnull).is_char_device()
 
 
-@pytest.mark.parametrize("code", [FULL, READ_ONLY])
-def test_a_home_of_dagster_that_cannot_be_made_is_named(capsys, tmp_path, monkeypatch, code):
-    home = tmp_path / "home"
-
-    def refuse(path, **_how):
-        raise OSError(code, os.strerror(code), str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    assert guarded(lambda: prepare_home(home) and 0, debug=False) == 1
-    assert f"{home} cannot be used ({os.strerror(code)})" in said(capsys)
-
-
-BROKEN = {
-    "no YAML": "a: [b",
-    "a list": "- a",
-    "an unknown name": "foo: a",
-    "an unknown module": "run_storage:\n  module: no.such\n  class: Y\n",
-}
-
-
-@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
-def test_settings_of_dagster_that_cannot_be_used_are_named(tmp_path, text):
-    (tmp_path / "dagster.yaml").write_text(text)
-    with (
-        pytest.raises(SettingsError, match=r"dagster\.yaml cannot be used \(.+\)\. Correct it"),
-        open_instance(tmp_path),
-    ):
-        pass
-
-
-def test_so_are_those_that_are_no_text(tmp_path):
-    (tmp_path / "dagster.yaml").write_bytes(b"a: \xff")
-    with (
-        pytest.raises(SettingsError, match="cannot be read: from line 1 on it is not UTF-8"),
-        open_instance(tmp_path),
-    ):
-        pass
-
-
-def test_a_damaged_database_is_named_with_its_home(tmp_path):
-    with open_instance(tmp_path) as instance:
-        instance.get_runs()
-    (tmp_path / "history" / "runs.db").write_bytes(b"no database at all" * 100)
-    with (
-        pytest.raises(LakegcError, match=r"Dagster's database in .* \(file is not a database\)"),
-        open_instance(tmp_path) as instance,
-    ):
-        instance.get_runs()
-
-
-def test_an_error_of_a_run_in_the_home_stays_what_it_is(tmp_path):
-    with pytest.raises(KeyError), in_dagsters_home(tmp_path):
-        raise KeyError
-
-
 def test_other_yaml_is_told_as_well(capsys):
     assert guarded(lambda: yaml.safe_load("a: [b") and 0, debug=False) == 2
     assert "a file is not YAML (while parsing a flow sequence" in said(capsys)
@@ -183,8 +125,3 @@ def test_an_output_without_utf_8_shows_every_letter():
     answer = shown("✓–é", subprocess.PIPE, PYTHONIOENCODING="ascii")  # noqa: RUF001 - a sign
     assert answer.returncode == 0
     assert b"+-\\xe9" in answer.stdout
-
-
-def test_a_full_disk_of_dagsters_home_is_told_with_the_home(tmp_path):
-    with pytest.raises(OSError, match=str(tmp_path)), in_dagsters_home(tmp_path):
-        raise OSError(FULL, os.strerror(FULL))
