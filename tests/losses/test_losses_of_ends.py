@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from spark_core.storage import ObjectStore
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
 from spark_core.upkeep import house_keeping
+from tests.support.made_once import MadeOnce
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -33,9 +36,8 @@ def run_at(sandbox: Sandbox, spark: Any, instant: datetime, **options: Any) -> R
     return open_sandbox_run(sandbox, "repo", spark, instant, quarantine=True, **options)
 
 
-@pytest.fixture
-def dead(sandbox: Sandbox, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose sweep died after some of its moves, before it wrote down an outcome."""
+def die_on(sandbox: Sandbox, spark: Any) -> None:
+    """Let a sweep die after some of its moves, before it writes down an outcome."""
     history.documents_history(sandbox, "repo", now=NOW)
     run = run_at(sandbox, spark, NOW)
     mark_and_conclude(run)
@@ -45,12 +47,23 @@ def dead(sandbox: Sandbox, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
         move(store, key, addresses[:MOVED], **more)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as dying:
+    with pytest.MonkeyPatch.context() as dying:
         dying.setattr(quarantine, "move", die)
         with pytest.raises(KeyboardInterrupt):
             sweep_only(run)
     assert len(aside(run)) == MOVED
-    return run
+
+
+@pytest.fixture
+def sandbox(made_once: MadeOnce, spark: Any) -> Iterator[Sandbox]:
+    with made_once.begun("dead-sweep", partial(die_on, spark=spark)) as (sandbox, _):
+        yield sandbox
+
+
+@pytest.fixture
+def dead(sandbox: Sandbox, spark: Any) -> Run:
+    """A run whose sweep died."""
+    return run_at(sandbox, spark, NOW)
 
 
 def aside(run: Run) -> set[str]:
