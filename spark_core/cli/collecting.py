@@ -154,13 +154,14 @@ def _answered(settings: Settings, jobs: Mapping[str, Job], *, yes: bool) -> Sett
 
     from spark_core.model import RunKey
     from spark_core.stored_runs import open_stored
-    from spark_core.sweep import first_sweep
 
     for repository_id, job in jobs.items():
         if job == "mark" or settings.run_options(repository_id).quarantine is not None:
             continue
         if not yes and not (len(jobs) == 1 and can_ask()):
             continue
+        from spark_core.sweep import first_sweep
+
         try:
             run = open_stored(settings, repository_id, RunKey.at(datetime.now(UTC)))
             words = first_sweep.unanswered(run)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,8 @@ from spark_core.records.manifest import ENCLOSED, Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.spark import tasks
 from spark_core.spark.exchange import Batches, Source
+from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore
-
-if TYPE_CHECKING:
-    from spark_core.spark.session import Session
 
 # Rows of small parts that one task reads, one part after the other.
 _ROWS_READ_TOGETHER = 100_000

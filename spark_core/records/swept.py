@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +29,9 @@ from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.spark.exchange import Batches
+from spark_core.spark.session import Session
 from spark_core.storage import ObjectStore
 from spark_core.storage.outcomes import GONE, NOT_DELETED
-
-if TYPE_CHECKING:
-    from spark_core.spark.session import Session
 
 Documents: TypeAlias = MutableMapping[str, Any]
 

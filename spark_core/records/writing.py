@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,11 +20,9 @@ from spark_core.errors import LakegcError
 from spark_core.records.figures import Figures
 from spark_core.records.manifest import Manifest, Part
 from spark_core.records.tables import TableSpec
+from spark_core.spark.session import Spark
 from spark_core.spark.tasks import attempt
 from spark_core.storage import ObjectStore, parquet
-
-if TYPE_CHECKING:
-    from spark_core.spark.session import Spark
 
 # A part is read into memory whole, to compare its hash before its rows are used.
 MAX_PART_ROWS = 1_000_000

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from spark_core.addresses.namespace import Namespace
 from spark_core.clocks import Clock, SystemClock
 from spark_core.model import Repository
+from spark_core.spark.session import Session
 from spark_core.storage import StoreOptions
 
 if TYPE_CHECKING:
     # Code that only shows what a run is need not import how the server is asked.
     from spark_core.lakefs import LakeFSServer
-    from spark_core.spark.session import Session
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from spark_core.records.writing import Draft
 from spark_core.run.cutoff import cutoff_of, uploads_cutoff_of
 from spark_core.run.environment import Environment
 from spark_core.run.options_and_defaults import RunOptions
+from spark_core.spark.session import Session
 from spark_core.spark.tasks import reading_tasks
 from spark_core.storage import ObjectStore
 from spark_core.who_acts import who
@@ -28,7 +29,6 @@ from spark_core.who_acts import who
 if TYPE_CHECKING:
     # Code that only shows what a run is need not import how the server is asked.
     from spark_core.lakefs import LakeFSServer
-    from spark_core.spark.session import Session
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ from spark_core.spark.packed_rows import (
     tally_row,
 )
 from spark_core.spark.packed_rows import rows_by_number as rows_by_number
+from spark_core.spark.session import master_of
 from spark_core.spark.sources import AnySource as AnySource
 from spark_core.spark.sources import Batches as Batches
 from spark_core.spark.sources import JoinedSource as JoinedSource
@@ -148,8 +149,6 @@ class Exchange(Generic[Receipt, Written]):
         return [sent.receipt], [self.work(number, rows) for number, rows in sent.rows.items()]
 
     def _run_on(self, spark: SparkSession) -> tuple[list[Receipt], list[Written]]:
-        from spark_core.spark.session import master_of
-
         buckets = _buckets_for(self.rows, at_once=cores(spark))
         schemas = {name: source.schema for name, source in self.sources.items()}
         packed = [

@@ -13,13 +13,9 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf, SparkContext
-from pyspark import __version__ as pyspark_version
-from pyspark.errors import PySparkException
 
 from spark_core.errors import LakegcError, SettingsError, sentences
 from spark_core.foreign_errors import one_line, reason
@@ -28,6 +24,7 @@ from spark_core.spark.output import OUTPUT
 
 # The jar by which an installation of Spark says its version.
 _SPARK_JAR = re.compile(r"spark-core_[\d.]+-(\d\S*)\.jar")
+_VERSION_OF_PYSPARK = re.compile(r"^__version__(?:: str)? = ['\"]([^'\"]+)", re.MULTILINE)
 _JAVA_VERSION = re.compile(r'version "(\d+)')
 
 
@@ -45,6 +42,19 @@ def min_java(spark: str) -> int:
     return 11 if spark.startswith("3.") else 17
 
 
+def pyspark_version() -> str:
+    """Return the version of pyspark, which is not imported for that where its files can be read."""
+    found = find_spec("pyspark")
+    file = Path(found.origin if found and found.origin else os.devnull).with_name("version.py")
+    said = _VERSION_OF_PYSPARK.search(file.read_text()) if file.exists() else None
+    if said is not None:
+        return said[1]
+    # Spark itself may bring it, in an archive.
+    from pyspark import __version__
+
+    return __version__
+
+
 def find_java() -> Path | None:
     """Return the Java that Spark's scripts start; None when there is none."""
     home = os.environ.get("JAVA_HOME")
@@ -59,10 +69,11 @@ def check_java() -> str:
         SettingsError: If there is no Java, or one that is too old for the Spark that is installed;
             or `SPARK_HOME` is the folder of another Spark, or of none.
     """
-    _require_spark_of_pyspark()
-    java, least = find_java(), min_java(pyspark_version)
+    version_here = pyspark_version()
+    _require_spark_of_pyspark(version_here)
+    java, least = find_java(), min_java(version_here)
     advice = (
-        f"Spark {pyspark_version} needs Java {least} or newer. Install one (Debian and Ubuntu: "
+        f"Spark {version_here} needs Java {least} or newer. Install one (Debian and Ubuntu: "
         "`apt-get install openjdk-17-jre-headless`; "
         "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c "
         "\"import jdk; print(jdk.install('17'))\"`) "
@@ -87,7 +98,7 @@ def check_java() -> str:
     return line
 
 
-def _require_spark_of_pyspark() -> None:
+def _require_spark_of_pyspark(pyspark_version: str) -> None:
     """Refuse another Spark than the one that pyspark speaks with.
 
     An installation whose files do not say its version is taken as it is.
@@ -122,6 +133,7 @@ def launch_java(properties: Mapping[str, str]) -> Any:
         SettingsError: If there is no Java that Spark can run on, or it does not start, or ends
             before it serves.
     """
+    from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:  # noqa: SLF001 - also one that somebody else started
@@ -162,6 +174,9 @@ def telling_of_a_start(properties: Mapping[str, str]) -> Iterator[None]:
         SettingsError: If the start fails.
         LakegcError: If it fails by what Java tells, and nothing of this machine is wrong.
     """
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
     try:
         yield
     except (PySparkException, Py4JError, OSError, RuntimeError) as failure:

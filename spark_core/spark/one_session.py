@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from spark_core.spark.session import Session
+from spark_core.spark.session import Session, start_session
 
 
 def prepared_session(properties: Mapping[str, str], *, ship_package: bool) -> Session:
@@ -22,7 +20,6 @@ def prepared_session(properties: Mapping[str, str], *, ship_package: bool) -> Se
         SettingsError: As `start_session` raises it.
     """
     from spark_core.spark.cluster import prepare_cluster
-    from spark_core.spark.session import start_session
 
     # Spark itself keeps one session per process, whoever asks first.
     session = start_session(properties)

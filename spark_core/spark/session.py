@@ -7,19 +7,19 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
-
-import pyspark
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, TypeAlias
 
 from spark_core.spark import connect
 from spark_core.spark.java import GATEWAY, launch_java, telling_of_a_start
 from spark_core.spark.placement import is_local
 
+if TYPE_CHECKING:
+    # Imported where a session is started: a run whose work the driver does has none.
+    from pyspark.sql import SparkSession
+
 # The names by which other rooms speak of what they pass on. `Spark` gives the session.
-Session: TypeAlias = SparkSession
-Spark: TypeAlias = Callable[[], Session]
+Session: TypeAlias = "SparkSession"
+Spark: TypeAlias = "Callable[[], SparkSession]"
 
 # Options for the driver's Java. If two contradict each other, it takes the last.
 _FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
@@ -47,6 +47,8 @@ def runs_here(spark: SparkSession) -> bool:
 
 def speculates(spark: SparkSession) -> bool:
     """Say whether Spark may run a slow task a second time beside the first, or does not tell."""
+    from pyspark.errors import PySparkException
+
     try:
         chosen = spark.conf.get("spark.speculation", "false")
     except PySparkException:
@@ -165,6 +167,8 @@ def _in_spark_defaults(name: str) -> str:
 
     Spark itself takes properties from there if a session names none.
     """
+    import pyspark
+
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     directory = os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")
     try:
@@ -186,6 +190,8 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
             does not start here, with what of this machine keeps it from that.
         LakegcError: If Java says why it does not, and nothing of this machine does.
     """
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder
     for name, value in properties.items():
         builder = builder.config(name, value)
@@ -199,4 +205,5 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
 
 def is_started() -> bool:
     """Say whether this thread has a session already."""
-    return SparkSession.getActiveSession() is not None
+    spark = sys.modules.get("pyspark.sql")
+    return spark is not None and spark.SparkSession.getActiveSession() is not None

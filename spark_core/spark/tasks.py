@@ -25,6 +25,7 @@ import pyarrow as pa
 from spark_core.errors import IncompleteReadError
 from spark_core.spark import connect, placement
 from spark_core.spark.failures import surfacing_errors
+from spark_core.spark.session import is_started, master_of
 
 if TYPE_CHECKING:
     # Where the driver does all work, Spark is not imported.
@@ -71,8 +72,6 @@ def reading_tasks(wanted: int, spark: Callable[[], SparkSession]) -> int:
     """
     if wanted <= _FEW_TASKS:
         return wanted
-    from spark_core.spark.session import is_started
-
     asks = placement.are_executors_chosen() or is_started()
     at_once = cores(spark()) if asks else os.cpu_count() or 1
     return min(wanted, max(_FEW_TASKS, _TASKS_OF_A_CORE * at_once))
@@ -95,8 +94,6 @@ def ask_executors(
 
 def numbers_of_tasks(spark: SparkSession, count: int) -> DataFrame:
     """Make a frame with the number of each task in a partition of its own: all tasks begin here."""
-    from spark_core.spark.session import master_of
-
     placement.hand_out(count, master_of(spark))
     return spark.range(0, count, 1, count)
 

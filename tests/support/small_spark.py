@@ -3,8 +3,9 @@
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember, JVMView
+from pyspark.sql import SparkSession as Session
 
-from spark_core.spark.session import Session, spark_config, start_session
+from spark_core.spark.session import spark_config, start_session
 
 # On a few rows, compiling a query and starting a task cost more than what is computed. Runs of the
 # command line in processes of their own have the product's settings.

@@ -49,7 +49,7 @@ def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_versi
 def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(
     spark, least, line, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(java, "pyspark_version", spark)
+    monkeypatch.setattr(java, "pyspark_version", lambda: spark)
     _java(monkeypatch, tmp_path, line)
     with pytest.raises(SettingsError, match=f"Spark {spark} needs Java {least} or") as refused:
         check_java()
@@ -66,7 +66,7 @@ def test_a_java_that_does_not_take_its_options_is_told_by_what_it_says_of_them(
 
 @pytest.mark.parametrize(("spark", "least"), [("3.5.0", 11), ("3.5.9", 11), ("4.0.0", 17)])
 def test_the_oldest_java_of_a_spark_is_taken(spark, least, monkeypatch, tmp_path):
-    monkeypatch.setattr(java, "pyspark_version", spark)
+    monkeypatch.setattr(java, "pyspark_version", lambda: spark)
     line = f'openjdk version "{least}.0.1"'
     _java(monkeypatch, tmp_path, line)
     assert check_java() == line
@@ -89,7 +89,7 @@ def test_a_spark_home_without_a_spark_is_refused_before_anything_starts(monkeypa
 def test_a_spark_home_of_another_version_is_refused_before_anything_starts(monkeypatch, tmp_path):
     _spark(tmp_path, "spark-core_2.12-3.3.2-amzn-0.jar")
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr(java, "pyspark_version", "3.30.2")
+    monkeypatch.setattr(java, "pyspark_version", lambda: "3.30.2")
     with pytest.raises(SettingsError, match=r"Spark 3\.3\.2-amzn-0, and pyspark is 3\.30"):
         check_java()
 
@@ -101,7 +101,7 @@ def test_a_spark_home_of_the_same_version_or_of_none_that_is_told_is_taken(
     _spark(tmp_path, *jars)
     _java(monkeypatch, tmp_path / "bin", 'openjdk version "21.0.4"')
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr(java, "pyspark_version", "4.0.1")
+    monkeypatch.setattr(java, "pyspark_version", lambda: "4.0.1")
     assert check_java() == 'openjdk version "21.0.4"'
 
 
@@ -173,3 +173,15 @@ def test_a_session_runs_in_the_java_that_was_started_ahead_and_nothing_of_it_is_
     else:
         assert first in done.stderr
         assert not log.exists()
+
+
+def test_the_version_of_pyspark_is_read_without_importing_it():
+    script = (
+        "import sys; from spark_core.spark.java import pyspark_version; "
+        "read = pyspark_version(), 'pyspark' in sys.modules; "
+        "import pyspark; print(read == (pyspark.__version__, False))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "True\n"
