@@ -121,7 +121,9 @@ def collect_each(
     from spark_core.settings.collected_repositories import chosen_repositories
     from spark_core.settings.environment import require_spark
     from spark_core.terminal import console
+    from spark_core.without_pandas import leave_pandas_out
 
+    leave_pandas_out()
     with ExitStack() as stack:
         stack.enter_context(sigterm_is_heard())
         stack.enter_context(redirect_stdout(sys.stderr) if as_json else nullcontext())

@@ -180,7 +180,7 @@ class _Telling:
 def _by_tasks(run: Run, objects: Objects, exchange: Exchange[_FoundInBucket, Tally]) -> Tally:
     try:
         receipts = exchange.run(lambda: run.spark)
-    except (LakegcError, *spark_failures()) as failure:
+    except spark_failures(LakegcError) as failure:
         return Tally(problem=failure, lost=True)
     return _summed(run, objects, *receipts)
 

@@ -23,17 +23,20 @@ _RAISED = re.compile(
 )
 
 
-def spark_failures() -> tuple[type[Exception], ...]:
+def spark_failures(*others: type[Exception]) -> tuple[type[Exception], ...]:
     """Return what Spark raises where no error of lakegc is behind it (see `surfacing_errors`).
 
     To be called in an `except`: where Spark was not imported, it has raised nothing.
+
+    Args:
+        *others: Classes to catch besides.
     """
     if "pyspark" not in sys.modules:
-        return ()
+        return others
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    return PySparkException, Py4JJavaError
+    return (*others, PySparkException, Py4JJavaError)
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 # House-keeping tells why one could not be ended; this sweep needs none of them.
                 try:
                     end_journal(run, held, dead)
-                except (LakegcError, *spark_failures()):
+                except spark_failures(LakegcError):
                     continue
             plan = SweepPlan(
                 expired,

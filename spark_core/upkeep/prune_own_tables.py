@@ -121,7 +121,7 @@ def _choose(
     for key in list(chosen):
         try:
             _keep_report(run, key, files[key])
-        except (LakegcError, *spark_failures()) as problem:
+        except spark_failures(LakegcError) as problem:
             chosen.remove(key)
             kept[key] = done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
     staying = [key for key in newest if key not in chosen and files[key].parts]

@@ -196,7 +196,7 @@ class _Purge:
             noted = self._recorded(_Noting(self._rest), None)
             if noted.problem is not None:
                 raise noted.problem
-        except (LakegcError, *spark_failures()):
+        except spark_failures(LakegcError):
             return
 
 

@@ -5,11 +5,15 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from lakegc_dagster.sandbox import Sandbox
 from spark_core.cli.groups import TASKS
+from tests.support.command_line import WITH_REPO, settings_on
+from tests.support.upstream import upstream_scenario
 
 # Runs a command in a process of its own and says which modules it had imported at its end.
 _SCRIPT = """\
@@ -101,3 +105,62 @@ def test_names_on_demand_are_those_that_readers_see(file):
     (call,) = (node for node in ast.walk(guard) if isinstance(node, ast.Call))
     told = ast.literal_eval(call.args[1])
     assert {(module, name) for module, names in told.items() for name in names.split()} == seen
+
+
+# What looks at runs asks the server where the repository lies, and reads documents of the store.
+NOT_WITHOUT_WORK = {"dagster", "pandas", "pyspark", "matplotlib"}
+NOT_TO_LOOK = {
+    *NOT_WITHOUT_WORK,
+    "numba",
+    "spark_core.checks.every_check",
+    "spark_core.explain",
+    "spark_core.graveler.blocks",
+    "spark_core.mark",
+    "spark_core.mark_and_sweep",
+    "spark_core.sweep",
+}
+NOT_TO_READ_A_FILE = {*NOT_TO_LOOK, "lakefs_sdk", "spark_core.lakefs.transport", "pyarrow"}
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory):
+    """A repository with a mark; what its command had imported."""
+    folder = tmp_path_factory.mktemp("lean")
+    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as changed:
+        upstream_scenario(sandbox, "repo", now=datetime.now(UTC) - timedelta(minutes=1))
+        for name, value in settings_on(sandbox, folder, WITH_REPO).items():
+            changed.setenv(name, value)
+        yield lakegc("mark", "repo")
+
+
+def test_a_small_mark_starts_neither_spark_nor_dagster_and_needs_no_pandas(marked):
+    said, imported = marked
+    assert "this process" in said
+    assert not NOT_WITHOUT_WORK & imported
+
+
+@pytest.mark.parametrize("command", ["runs", "status", "report"])
+def test_who_looks_at_runs_imports_no_decoder_no_spark_no_mark_and_no_check(marked, command):
+    said, imported = lakegc(command, "repo")
+    assert "repo" in said
+    assert not NOT_TO_LOOK & imported
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["config", "show"], 0), (["verify", "no-such-file.json"], 2)]
+)
+def test_who_reads_a_file_imports_nothing_that_asks_a_server(marked, words, code):
+    _, imported = lakegc(*words, code=code)
+    assert not NOT_TO_READ_A_FILE & imported
+
+
+def test_a_frame_can_still_be_had_where_pandas_was_left_out():
+    script = (
+        "from spark_core.without_pandas import leave_pandas_out as f; f(); f(); import sys; "
+        "import pyarrow as pa; rows = pa.table({'a': [1]}); print('pandas' in sys.modules); "
+        "print(len(rows.to_pandas()))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["False", "1"]
