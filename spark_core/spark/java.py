@@ -21,15 +21,12 @@ from spark_core.errors import LakegcError, SettingsError, sentences
 from spark_core.foreign_errors import one_line, reason
 from spark_core.spark.obstacles import obstacle
 from spark_core.spark.output import OUTPUT
+from spark_core.spark.placement import GATEWAY
 
 # The jar by which an installation of Spark says its version.
 _SPARK_JAR = re.compile(r"spark-core_[\d.]+-(\d\S*)\.jar")
 _VERSION_OF_PYSPARK = re.compile(r"^__version__(?:: str)? = ['\"]([^'\"]+)", re.MULTILINE)
 _JAVA_VERSION = re.compile(r'version "(\d+)')
-
-
-# Set by `spark-submit` for the Python programs that it starts: Java already runs.
-GATEWAY = "PYSPARK_GATEWAY_PORT"
 
 
 def min_java(spark: str) -> int:

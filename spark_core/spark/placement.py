@@ -16,10 +16,13 @@ from threading import Lock
 # number that decides who works.
 MOST_ROWS_OF_THE_DRIVER = 3_000_000
 
+# Set by `spark-submit` for the Python programs that it starts: Java already runs.
+GATEWAY = "PYSPARK_GATEWAY_PORT"
+
 
 def default_master() -> str | None:
     """Return the default master: this machine; None if `spark-submit` started us and chose."""
-    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
+    return None if GATEWAY in os.environ else "local[*]"
 
 
 def is_local(master: str) -> bool:

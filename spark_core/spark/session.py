@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from spark_core.spark import connect
-from spark_core.spark.java import GATEWAY, launch_java, telling_of_a_start
-from spark_core.spark.placement import is_local
+from spark_core.spark.java import launch_java, telling_of_a_start
+from spark_core.spark.placement import GATEWAY, is_local
 
 if TYPE_CHECKING:
     # Imported where a session is started: a run whose work the driver does has none.
