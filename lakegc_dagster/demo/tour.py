@@ -210,16 +210,23 @@ def _run(
         KeyboardInterrupt: If a person ended it; Dagster has it as a run that failed.
     """
     before = placement.work_so_far()
-    with open_instance(settings.dagster_home) as instance, console.Steps(shown) as steps:
-        definition = build_defs(settings).resolve_job_def(job)
+    with (
+        open_instance(settings.dagster_home) as instance,
+        console.Steps(shown) as steps,
+        # Dagster keeps in files what its runs print, so what is shown does not go that way.
+        redirect_stdout(io.StringIO()),
+    ):
         try:
-            # Dagster keeps in files what its runs print, so what is shown does not go that way.
-            with redirect_stdout(io.StringIO()):
-                result = definition.with_hooks({_each_table(run, job, steps)}).execute_in_process(
+            result = (
+                build_defs(settings)
+                .resolve_job_def(job)
+                .with_hooks({_each_table(run, job, steps)})
+                .execute_in_process(
                     instance=instance,
                     partition_key=add_partition(instance, REPOSITORY_ID, run.key),
                     run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
                 )
+            )
         except (dg.Failure, dg.DagsterError) as failed:
             if isinstance(failed.__cause__, LakegcError):
                 raise failed.__cause__ from failed
@@ -229,8 +236,11 @@ def _run(
             ) from failed
         except dg.DagsterExecutionInterruptedError as ended:
             raise KeyboardInterrupt from ended
-    work = placement.work_so_far().since(before)
-    shown.print(f"  {'worked':<22} {work}, as always = true in [spark] says", markup=False)
+    shown.print(
+        f"  {'worked':<22} {placement.work_so_far().since(before)}, as always = true in [spark] "
+        "says",
+        markup=False,
+    )
     return result.get_asset_check_evaluations()
 
 
@@ -383,7 +393,6 @@ def _show_end(shown: Console, told: Story, proof: Proof, seconds: float) -> None
 def _show_next(shown: Console, directory: Path, run: Run, *, number: str, story: StoryName) -> None:
     config = f"--config {demo_sandbox.settings_file(directory)}"
     command = _command()
-    page = local_path(run, lakegc_keys.report_keys(run.key, swept=True)["html"])
     explain = f"{command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}"
     _heading(shown, number, "Where it lies, and what to try next")
     if story == "policies":
@@ -405,7 +414,7 @@ def _show_next(shown: Console, directory: Path, run: Run, *, number: str, story:
         ]
     shown.print(
         f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/",
-        f"  report   {page}",
+        f"  report   {local_path(run, lakegc_keys.report_keys(run.key, swept=True)['html'])}",
         f"  UI       {command} ui --sandbox {config}  "
         "(its Runs and Catalog show the runs above; it serves the sandbox as long as it is open)",
         *steps,
