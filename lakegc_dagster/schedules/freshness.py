@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from spark_core.settings.sections import ScheduleSettings
-from spark_core.stored_runs.ticks import longest_pause
+from spark_core.settings.ticks import longest_pause
 
 
 def freshness_policy(schedule: ScheduleSettings) -> dg.FreshnessPolicy:

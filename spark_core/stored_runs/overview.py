@@ -25,7 +25,7 @@ from spark_core.settings.collected_repositories import (
     collected_repositories,
 )
 from spark_core.settings.environment import open_environment
-from spark_core.stored_runs.ticks import longest_pause
+from spark_core.settings.ticks import longest_pause
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from spark_core.settings import Settings
 from spark_core.settings.sections import ScheduleSettings
-from spark_core.stored_runs.ticks import longest_pause
+from spark_core.settings.ticks import longest_pause
 
 
 def policies(settings):
