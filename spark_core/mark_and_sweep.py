@@ -77,8 +77,8 @@ def collect(run: Run, job: Job, on_event: OnEvent = lambda _: None) -> Collected
         What was done. An error of lakegc that ended it is in it, and not raised.
 
     Examples:
-        >>> collect(run, "mark").error is None
-        True
+        >>> collect(run, "mark").error.kind  # this run was marked before
+        'ClosedPartitionError'
     """
     done, before = Collected(run, job), placement.work_so_far()
 

@@ -141,7 +141,7 @@ def test_checks_that_fail_are_the_error_and_hide_no_other_check_nor_the_report(
 ):
     name, table, _ = guards.CHECKS[0]
     broken = ((name, table, failing(name, table)), *guards.CHECKS[1:])
-    monkeypatch.setattr(guards, "CHECKS", broken)
+    monkeypatch.setattr("spark_core.checks.every_check.CHECKS", broken)
     told = []
     done = collect(opened(new_key()), "mark_and_sweep", told.append)
     assert isinstance(done.error, VerdictError)

@@ -149,7 +149,8 @@ def test_an_early_failing_check_stops_everything_after_it(ground, monkeypatch):
             name, table, passed=False, summary="found a nested repository", figures={}
         )
 
-    monkeypatch.setattr(guards, "CHECKS", ((name, table, failing), *guards.CHECKS[1:]))
+    broken = ((name, table, failing), *guards.CHECKS[1:])
+    monkeypatch.setattr("spark_core.checks.every_check.CHECKS", broken)
     key = new_key()
     result = ground.job("mark_and_sweep", key)
     assert not result.success

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from spark_core import mark, mark_and_sweep
@@ -51,8 +53,9 @@ def test_collect_makes_each_table_from_the_stored_tables_that_its_spec_names(mon
     monkeypatch.setattr(
         mark_and_sweep.policies, "store_if_asked", lambda _: made.append("policy_expirations")
     )
+    run = SimpleNamespace(environment=SimpleNamespace(clock=None))
     with pytest.raises(ConcludedError):
-        mark_and_sweep.mark_and_conclude(None, lambda *_: None)
+        mark_and_sweep.mark_and_conclude(run, lambda *_: None)
     *four, expired = [
         (spec.name, tuple(f"stored {name}" for name in spec.parents)) for spec in tables.MARK_TABLES
     ]

@@ -69,7 +69,7 @@ def test_the_executors_get_the_package_as_the_settings_say(starting, monkeypatch
     may_start.set()
     prepared = []
     monkeypatch.setattr(
-        "spark_core.spark.one_session.prepare_cluster",
+        "spark_core.spark.cluster.prepare_cluster",
         lambda session, *, ship_package: prepared.append((session, ship_package)),
     )
     chosen = Settings.model_validate(
