@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.headlines import of_not_swept, of_stored
+from lakegc_dagster.headlines import of_not_swept, of_table_of_run
 from lakegc_dagster.in_dagster.done_before import repeated_metadata
-from lakegc_dagster.metadata import above, manifest_metadata, work_metadata
+from lakegc_dagster.metadata import work_metadata
 from lakegc_dagster.names import Names, asset_name
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
-from spark_core.run.local_path import page_after, page_to_open
 
 if TYPE_CHECKING:
     from spark_core.closed_runs import NotSwept
@@ -40,16 +39,11 @@ class TableIOManager(dg.IOManager):
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
-            shown = page_to_open(run, page_after(run, stored.manifest.table, page))
-            asked = of_stored(stored.manifest, run.options.price, shown)
-            where = f"{run.store.root}{tables.folder(spec, run.key)}"
-            counters = {
-                **manifest_metadata(stored.manifest, where),
-                "server_calls_so_far": dg.MetadataValue.int(run.server.requests.total()),
-            }
+            shown = of_table_of_run(run, stored, page)
+            calls = dg.MetadataValue.int(run.server.requests.total())
         worked = work_metadata(self._runs.work_of(context.partition_key, spec.name))
         again = repeated_metadata(closed_runs.words_of(obj))
-        context.add_output_metadata({**again, **above(asked, {**worked, **counters})})
+        context.add_output_metadata({**again, **shown, "server_calls_so_far": calls, **worked})
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""

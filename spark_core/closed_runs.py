@@ -81,10 +81,17 @@ def conclude_or_stored(run: Run, *, again: bool) -> tuple[Concluded, str | None]
     """
     if again or not is_marked(run):
         return mark_and_sweep.conclude_and_report(run), None
+    return concluded(run), ALREADY_MARKED
+
+
+def concluded(run: Run) -> Concluded:
+    """Return the end of a mark as it is stored, with what was confirmed since; writes nothing.
+
+    Raises:
+        VerdictError: If there is no verdict, or it is of another format.
+    """
     found, page = report.as_stored(run, swept=False)
-    return Concluded(
-        verdict.load(run), confirming.confirmed_results(run), page, found
-    ), ALREADY_MARKED
+    return Concluded(verdict.load(run), confirming.confirmed_results(run), page, found)
 
 
 def sweep_or_stored(

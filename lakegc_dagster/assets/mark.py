@@ -9,15 +9,14 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.declaration import declared, table_asset
-from lakegc_dagster.headlines import of_verdict
+from lakegc_dagster.headlines import of_concluded
 from lakegc_dagster.in_dagster.done_before import repeated_metadata
-from lakegc_dagster.metadata import above, counters_metadata, work_metadata
+from lakegc_dagster.metadata import work_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.runs.run_config import VERDICT, ListingConfig, MarkConfig
 from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
-from spark_core.run.local_path import page_to_open
 
 # A `Draft`, or the `StoredTable` of a closed run; Dagster takes no union.
 Made: TypeAlias = Any
@@ -101,8 +100,6 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
         concluded, repeated = engine.closed_runs.conclude_or_stored(
             run, again=context.retry_number > 0
         )
-        page = page_to_open(run, concluded.page)
-        headline = of_verdict(concluded.report, run.options.price, page)
-        told = above(headline, counters_metadata(concluded.facts))
+        told = of_concluded(run, concluded)
     worked = work_metadata(runs.work_of(context.partition_key, VERDICT))
     return dg.MaterializeResult(metadata={**repeated_metadata(repeated), **told, **worked})

@@ -94,6 +94,8 @@ def make(
 def as_stored(run: Run, *, swept: bool) -> tuple[Report | None, Mapping[str, str]]:
     """Return the report of a mark or of its sweep as it lies there, and its page; writes nothing.
 
+    Of a refused mark it says what was confirmed since.
+
     Args:
         run: The run.
         swept: That of the sweep, else that of the mark.
@@ -102,7 +104,7 @@ def as_stored(run: Run, *, swept: bool) -> tuple[Report | None, Mapping[str, str
         The report, and `page` as `make` gives it; nothing where there is none.
     """
     found = _read(run, swept=swept)
-    return found, {} if found is None else _where(run, found)
+    return (None, {}) if found is None else (with_verdict(run, found), _where(run, found))
 
 
 def page_of(run: Run) -> Mapping[str, str]:
