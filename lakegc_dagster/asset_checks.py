@@ -24,7 +24,7 @@ from spark_core.records import tables
 from spark_core.records.tables import TableSpec
 
 # As the engine names it, which is imported when a check is made.
-_NOTHING_LEFT = "every_object_was_deleted"
+NOTHING_LEFT = "every_object_was_deleted"
 
 
 def asset_of(table: str) -> str:
@@ -92,7 +92,7 @@ def _specs_on(names: Names, asset: str) -> list[dg.AssetCheckSpec]:
             "Every object of the sweep is gone. If the store kept one, the run fails after the "
             "report is stored."
         )
-        return [_spec(names, _NOTHING_LEFT, asset, described)]
+        return [_spec(names, NOTHING_LEFT, asset, described)]
     return [
         _spec(names, name, asset, inspect.getdoc(check))
         for name, table, check in guards.CHECKS

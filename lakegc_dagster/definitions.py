@@ -21,6 +21,7 @@ from lakegc_dagster.notices.sensors import build_notify_sensors
 from lakegc_dagster.pipes.launched import STEP, build_launched
 from lakegc_dagster.pipes.launchers import Launcher, launcher_of
 from lakegc_dagster.resources import Wiring, build_resources
+from lakegc_dagster.runs_made_elsewhere import build_runs_made_elsewhere
 from lakegc_dagster.schedules.known_repositories import known_repositories
 from lakegc_dagster.schedules.nightly import build_schedules
 from lakegc_dagster.schedules.sensors import build_sensors
@@ -88,6 +89,7 @@ def build_defs(
         schedules=[*schedules, *overview_schedules],
         sensors=[
             *build_sensors(settings, names),
+            *build_runs_made_elsewhere(settings, names),
             *build_notify_sensors(settings, names),
             *request_sensors,
             *due,

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from spark_core import checks_of_stored_tables, closed_runs, explain, lakefs, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
+    from spark_core.references.policies import expirations
     from spark_core.upkeep import house_keeping
 
 __all__ = [
     "checks_of_stored_tables",
     "closed_runs",
     "collect",
+    "expirations",
     "explain",
     "house_keeping",
     "lakefs",
@@ -29,6 +31,7 @@ __all__ = [
 
 _ROOMS = {
     "collect": "spark_core.mark_and_sweep",
+    "expirations": "spark_core.references.policies.expirations",
     "house_keeping": "spark_core.upkeep.house_keeping",
     "verdict": "spark_core.checks.verdict",
 }

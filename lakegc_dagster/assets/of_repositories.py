@@ -9,14 +9,16 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from lakegc_dagster.headlines import of_a_run
-from lakegc_dagster.in_dagster.done_before import made_assets, made_metadata
+from lakegc_dagster.headlines import of_a_run, of_not_swept
+from lakegc_dagster.in_dagster.done_before import made_assets, made_metadata, repeated_metadata
 from lakegc_dagster.in_dagster.private_doors import is_asked_by_a_condition
+from lakegc_dagster.metadata import Metadata
 from lakegc_dagster.names import Names
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.runs.run_config import VERDICT
 from lakegc_dagster.schedules.freshness import freshness_policy
 from lakegc_dagster.schedules.start_run import RequestConfig, Startable, ask
+from spark_core.model import RunKey
 from spark_core.records.tables import DELETION_REPORT
 from spark_core.settings import Settings
 
@@ -83,22 +85,52 @@ def _asset(settings: Settings, repository_id: str, names: Names) -> dg.AssetsDef
     return made
 
 
-def report_run(context: dg.AssetExecutionContext, names: Names) -> None:
+def report_run(context: dg.AssetExecutionContext, names: Names, *, may_sweep: bool) -> None:
     """Materialize the asset of a repository by a run that did its work.
 
     Args:
         context: The last step of the run; one that made neither a verdict nor a sweep is no run
             that counts.
         names: Those of the collector.
+        may_sweep: Whether the settings let the repository be swept.
     """
     if not {VERDICT, DELETION_REPORT.name} & {*made_assets(context)}:
         return
     repository_id, key = parse_partition_key(context.partition_key)
     made = made_metadata(context)
-    context.log_event(
-        dg.AssetMaterialization(
-            names.of_repository(repository_id),
-            description=f"run {key}",
-            metadata=of_a_run(key, made.get(VERDICT, {}), made.get(DELETION_REPORT.name, {})),
+    verdict, report = made.get(VERDICT, {}), made.get(DELETION_REPORT.name, {})
+    context.log_event(of_repository(names, repository_id, key, verdict, report))
+    if not report and not may_sweep:
+        key_of_sweep = names.key(DELETION_REPORT.name)
+        shown = not_swept_metadata(repository_id)
+        context.log_event(
+            dg.AssetMaterialization(key_of_sweep, partition=context.partition_key, metadata=shown)
         )
+
+
+def not_swept_metadata(repository_id: str) -> Metadata:
+    """Say of the sweep of a run that there is none, because its repository is marked only.
+
+    Without it such partitions were missing for ever, and nobody saw one that is really missing.
+    """
+    why = f"not swept: the settings let {repository_id} be marked only"
+    return {**repeated_metadata(why), **of_not_swept(why)}
+
+
+def of_repository(
+    names: Names, repository_id: str, key: RunKey, verdict: Metadata, report: Metadata
+) -> dg.AssetMaterialization:
+    """Return the materialization of the asset of a repository by a run that did its work.
+
+    Args:
+        names: Those of the collector.
+        repository_id: Repository name.
+        key: Run key.
+        verdict: What its verdict says; empty if it made none.
+        report: What its sweep says; empty if it swept nothing.
+    """
+    return dg.AssetMaterialization(
+        names.of_repository(repository_id),
+        description=f"run {key}",
+        metadata=of_a_run(key, verdict, report),
     )

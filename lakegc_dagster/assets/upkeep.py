@@ -41,7 +41,7 @@ def house_keeping(
                 **of_house_keeping(engine.closed_runs.AT_REST),
             }
         )
-    failed = failed_before(context, runs.names)
+    failed = failed_before(context.instance, runs.names, context.partition_key)
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
         house = engine.house_keeping.after_run(run)
         left_open = engine.sweep.left_open(run.store, failed)
@@ -50,7 +50,7 @@ def house_keeping(
     repository_id, _ = parse_partition_key(context.partition_key)
     forget_runs(context.instance, repository_id, house.pruned.runs, runs.names)
     forget_failed(context, runs.names, failed, left_open=left_open)
-    report_run(context, runs.names)
+    report_run(context, runs.names, may_sweep=run.options.may_sweep)
     worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
     told = above(of_house_keeping(house.words), counters_metadata(house.facts))
     return dg.MaterializeResult(metadata={**told, **worked})

@@ -1,7 +1,7 @@
 """What lakegc uses of Dagster past its public interface, each with what is done without it.
 
-Two names are private: a class of errors, and a class in a file of settings. The rest are public
-names that are used in a way of their own. An upgrade may break any of these:
+Two names are private: a class of errors, and a class that names what a check was about. The rest
+are public names that are used in a way of their own. An upgrade may break any of these:
 `tests/lakegc_dagster/in_dagster/test_private_doors.py` says which.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
@@ -24,6 +24,14 @@ except ImportError:
     class _ShownAsItSays(Exception):  # type: ignore[no-redef]  # noqa: N818 - Dagster's in its place
         pass
 
+
+try:
+    from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+        AssetCheckEvaluationTargetMaterializationData as _Target,
+    )
+except ImportError:
+    # Then Dagster shows the results of checks on their pages, and does not count them.
+    _Target = None  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -68,6 +76,16 @@ def is_of_a_backfill(tags: Mapping[str, str]) -> bool:
 def is_asked_by_a_condition(tags: Mapping[str, str]) -> bool:
     """Say whether an automation condition started a run, by its tags."""
     return bool(_BY_A_CONDITION & tags.keys())
+
+
+def target_of(record: dg.EventLogRecord) -> Any:
+    """Return what a result of a check says of the materialization that it is about.
+
+    Dagster counts a result only if it names the newest materialization of its partition.
+    """
+    if _Target is None:
+        return None
+    return _Target(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
 
 
 def serve_pages(workspace: Path, serve: Callable[[ASGIApp], None]) -> None:

@@ -118,7 +118,10 @@ def asked_of(
         "options": config.model_dump(),
         "is_backfill": is_of_a_backfill(context.run.tags),
         "made": made_assets(context),
-        "failed": [str(earlier) for earlier in failed_before(context, names)],
+        "failed": [
+            str(earlier)
+            for earlier in failed_before(context.instance, names, context.partition_key)
+        ],
     }
 
 
@@ -153,7 +156,7 @@ def results_of(
         Failure: The refusal by checks that failed.
     """
     repository_id, key = parse_partition_key(context.partition_key)
-    price = settings.run_options(repository_id).price
+    options = settings.run_options(repository_id)
     for told in messages:
         if "error" in told:
             raise error_of(told)
@@ -166,14 +169,19 @@ def results_of(
                 raise failure_of(refused)
             continue
         again = repeated_metadata(told.get("repeated"))
-        metadata = {**again, **_metadata(context, told, price)}
+        metadata = {**again, **_metadata(context, told, options.price)}
         yield dg.MaterializeResult(asset_key=names.key(told["asset"]), metadata=metadata)
         if told["asset"] == HOUSE_KEEPING:
             pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
             forget_runs(context.instance, repository_id, pruned, names)
             left_open = {RunKey.parse(run) for run in told.get("left_open", ())}
-            forget_failed(context, names, failed_before(context, names), left_open=left_open)
-            report_run(context, names)
+            forget_failed(
+                context,
+                names,
+                failed_before(context.instance, names, context.partition_key),
+                left_open=left_open,
+            )
+            report_run(context, names, may_sweep=options.may_sweep)
 
 
 def require_all_told(asked: Told, messages: Sequence[Told]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import dagster as dg
 
 from spark_core.settings.sections import ScheduleSettings
@@ -13,5 +15,12 @@ def freshness_policy(schedule: ScheduleSettings) -> dg.FreshnessPolicy:
 
     It warns after half a night too many, and fails after a whole one.
     """
-    pause = longest_pause(schedule)
-    return dg.FreshnessPolicy.time_window(fail_window=2 * pause, warn_window=1.5 * pause)
+    warn_window = 1.5 * longest_pause(schedule)
+    return dg.FreshnessPolicy.time_window(
+        fail_window=stale_after(schedule), warn_window=warn_window
+    )
+
+
+def stale_after(schedule: ScheduleSettings) -> timedelta:
+    """Return the age of the newest run from which the policy fails."""
+    return 2 * longest_pause(schedule)

@@ -5,13 +5,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 import urllib3
+from click.testing import CliRunner
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.demo import sandbox as demo_sandbox
@@ -19,9 +20,12 @@ from lakegc_dagster.launch import webserver
 from lakegc_dagster.launch.home import open_instance, prepare_home, write_workspace
 from lakegc_dagster.launch.ui import environment
 from lakegc_dagster.partitions import add_partition
+from lakegc_dagster.resources import Wiring, build_resources
+from lakegc_dagster.runs_made_elsewhere import build_runs_made_elsewhere
 from lakegc_dagster.sandbox import Sandbox
+from spark_core.cli.main import main
 from spark_core.model import RunKey
-from spark_core.settings import Settings, load_settings
+from spark_core.settings import FILE_VARIABLE, Settings, load_settings
 from tests.support.small_spark import SMALL_SPARK
 
 # One repository is collected, the other one's mark is refused for the share that would go.
@@ -57,11 +61,13 @@ class ShownHome:
 
     Attributes:
         settings: The settings of its code location.
-        runs: Dagster's id of the run over each repository.
+        key: The run key of both runs.
+        refused: Dagster's id of the run that was refused.
     """
 
     settings: Settings
-    runs: Mapping[str, str]
+    key: RunKey
+    refused: str
 
 
 def write_settings(directory: Path, sandbox: Sandbox) -> Settings:
@@ -91,16 +97,28 @@ def materialized(settings: Settings, repository_id: str, key: RunKey) -> dg.Exec
 
 
 def run_both(settings: Settings, key: RunKey) -> ShownHome:
-    """Mark and sweep both repositories, and sum them up."""
-    runs = {}
-    for repository_id, succeeds in ((COLLECTED, True), (REFUSED, False)):
-        result = materialized(settings, repository_id, key)
-        assert result.success == succeeds
-        runs[repository_id] = result.run_id
+    """Mark and sweep one repository by the command line, the other in Dagster, and sum them up."""
+    words = ["run", COLLECTED, "--run", str(key)]
+    answer = CliRunner().invoke(main, words, env={FILE_VARIABLE: str(settings.file)})
+    assert answer.exit_code == 0, answer.output
+    tell_of_runs_made_elsewhere(settings)
+    refused = materialized(settings, REFUSED, key)
+    assert not refused.success
     with open_instance(settings.dagster_home) as instance:
         job = build_defs(settings).resolve_job_def("overview")
         assert job.execute_in_process(instance=instance).success
-    return ShownHome(settings, runs)
+    return ShownHome(settings, key, refused.run_id)
+
+
+def tell_of_runs_made_elsewhere(settings: Settings) -> None:
+    """Evaluate the sensor once, as Dagster's daemon does."""
+    (sensor,) = build_runs_made_elsewhere(settings)
+    resources = build_resources(Wiring(settings))
+    with (
+        open_instance(settings.dagster_home) as instance,
+        dg.build_sensor_context(instance, resources=resources) as context,
+    ):
+        sensor.evaluate_tick(context)
 
 
 def log_of(settings: Settings) -> Path:

@@ -20,7 +20,10 @@ CLOSED = (
     ("module", "name"),
     [
         ("dagster._core.errors", "DagsterUserCodeProcessError"),
-        ("dagster._core.storage.noop_compute_log_manager", "NoOpComputeLogManager"),
+        (
+            "dagster._core.definitions.asset_checks.asset_check_evaluation",
+            "AssetCheckEvaluationTargetMaterializationData",
+        ),
     ],
 )
 def test_the_private_class_is_still_where_it_was(module, name):
@@ -40,7 +43,10 @@ def test_no_other_private_name_of_dagster_is_used():
     }
     assert used == {
         ("private_doors.py", "dagster._core.errors"),
-        ("private_doors.py", "dagster._core.storage.noop_compute_log_manager"),
+        (
+            "private_doors.py",
+            "dagster._core.definitions.asset_checks.asset_check_evaluation",
+        ),
     }
 
 

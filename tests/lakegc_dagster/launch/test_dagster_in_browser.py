@@ -148,7 +148,7 @@ def test_the_page_of_a_refused_run_ends_its_events_with_the_sentence_and_shows_n
         r"expired_share_is_plausible: 129 of 219 objects \(58.9%\)"
     )
     text = text_with(
-        opened(f"runs/{home.runs[REFUSED]}"),
+        opened(f"runs/{home.refused}"),
         # Dagster's one line that names the step stands above it.
         re.compile(
             rf"RUN_FAILURE\n[^\n]*\['check_verdict'\]\.\n{sentence}.*Nothing was deleted\.\s*\Z",
@@ -170,6 +170,22 @@ def test_the_page_of_all_repositories_names_each_with_how_it_stands(opened):
         re.compile(r"^collected\s.*440\.6 kB", re.MULTILINE),
         re.compile(r"^refused\s+no mark of it ever passed\s+440\.6 kB: conf", re.MULTILINE),
     )
+
+
+def test_a_run_of_the_command_line_is_in_the_catalogue_with_its_figures_and_checks(opened, shown):
+    home, _, _ = shown
+    partition = f"{COLLECTED}|{home.key}"
+    shown_as = ("Materialized", "Latest materialization", "Run\nNone", "Metadata", "headline")
+    for asset, words in (
+        ("verdict", "18 of 18 checks passed."),
+        ("deletion_report", "129 objects (440.6 kB) deleted"),
+    ):
+        asked = urlencode({"view": "partitions", "partition": partition})
+        text_with(opened(f"assets/{asset}?{asked}"), pattern_of(partition, *shown_as, words))
+    asked = urlencode({"view": "checks", "checkDetail": "expired_share_is_plausible"})
+    page = opened(f"assets/verdict?{asked}", "Execution history")
+    page.get_by_text("Execution history").click()
+    text_with(page, pattern_of("Failed", "refused|"), pattern_of("Passed", partition))
 
 
 def test_a_run_is_started_by_hand_from_a_form_that_is_filled_in(opened):
