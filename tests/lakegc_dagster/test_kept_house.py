@@ -42,7 +42,7 @@ def test_partitions_of_pruned_runs_go_and_those_of_other_repositories_stay(monke
     monkeypatch.setattr(keeping, "after_run", lambda _run: HOUSE)
     monkeypatch.setattr(upkeep, "is_at_rest", lambda _context: False)
     monkeypatch.setattr(upkeep, "forget_failed", lambda *_, **__: None)
-    monkeypatch.setattr(upkeep, "report_run", lambda *_: None)
+    monkeypatch.setattr(upkeep, "report_run", lambda *_, **__: None)
     settings = Settings.model_validate(
         {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {"keep_runs": 2}}}
     )
