@@ -150,10 +150,12 @@ def _waiting(
     repositories = collected_repositories(settings, environment.server)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         looked = [pool.submit(_look, environment, settings, each, now) for each in repositories]
+    found = list[tuple[Run, Sequence[RunKey]]]()
     for repository_id, one in zip(repositories, looked, strict=True):
         with _logged(context, repository_id):
-            repository, keys = one.result()
-            told = _told(context.instance, runs.names, repository_id, keys)
+            found.append(one.result())
+    for (repository, keys), told in zip(found, _told(context, runs.names, found), strict=True):
+        with _logged(context, repository.repository.id):
             swept = tables.runs(repository.store, DELETION_REPORT.folder) if told.open else ()
             yield from map(repository.at, to_tell(keys, swept, told))
 
@@ -168,16 +170,20 @@ def _look(
 
 
 def _told(
-    instance: dg.DagsterInstance, names: Names, repository_id: str, keys: Sequence[RunKey]
-) -> Told:
+    context: dg.SensorEvaluationContext,
+    names: Names,
+    found: Sequence[tuple[Run, Sequence[RunKey]]],
+) -> Iterator[Told]:
+    """Yield what Dagster knows of the runs of each repository; it is asked once for all of them."""
     mark = dg.AssetCheckKey(names.key(VERDICT), _LAST_OF_A_MARK)
     sweep = dg.AssetCheckKey(names.key(DELETION_REPORT.name), NOTHING_LEFT)
-    partitions = {partition_key(repository_id, key): key for key in keys}
-    found = evaluated(instance, [mark, sweep], list(partitions))
-    return Told(
-        frozenset(partitions[of] for check, of in found if check == mark),
-        {partitions[of]: passed for (check, of), passed in found.items() if check == sweep},
-    )
+    stored = [{_partition(of.at(key)): key for key in keys} for of, keys in found]
+    results = evaluated(context.instance, [mark, sweep], [of for each in stored for of in each])
+    for each in stored:
+        yield Told(
+            frozenset(key for of, key in each.items() if (mark, of) in results),
+            {key: results[sweep, of] for of, key in each.items() if (sweep, of) in results},
+        )
 
 
 def _partition(run: Run) -> str:
