@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 import dagster as dg
@@ -58,23 +57,6 @@ def add_partition(
     with suppress(IntegrityError):
         instance.add_dynamic_partitions(names.named("repository_run"), [partition])
     return partition
-
-
-def forget_runs(
-    instance: dg.DagsterInstance, repository_id: str, runs: Iterable[RunKey], names: Names = OWN
-) -> None:
-    """Take runs out of Dagster's partitions; their events stay in its log.
-
-    Args:
-        instance: Dagster's instance.
-        repository_id: Their repository.
-        runs: Runs with pruned tables, and failed ones that a later run has taken the place of.
-        names: Those of the collector whose partitions they are.
-    """
-    for key in runs:
-        instance.delete_dynamic_partition(
-            names.named("repository_run"), partition_key(repository_id, key)
-        )
 
 
 def carry_over(instance: dg.DagsterInstance, names: Names = OWN) -> None:

@@ -25,16 +25,15 @@ from lakegc_dagster.headlines import (
     of_table_of_run,
 )
 from lakegc_dagster.in_dagster.done_before import repeated_metadata
-from lakegc_dagster.in_dagster.failed_runs import failed_before
 from lakegc_dagster.in_dagster.telling import Telling, being_made, evaluated
 from lakegc_dagster.metadata import Metadata
 from lakegc_dagster.names import OWN, Names
-from lakegc_dagster.partitions import add_partition, forget_runs, partition_key
+from lakegc_dagster.partitions import add_partition, parse_partition_key, partition_key
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.runs.run_config import HOUSE_KEEPING, VERDICT
 from lakegc_dagster.schedules.freshness import stale_after
 from spark_core.checks.policies import check_policy
-from spark_core.errors import ChainError, LakegcError, VerdictError
+from spark_core.errors import ChainError, LakegcError, SettingsError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -154,6 +153,8 @@ def _waiting(
     for repository_id, one in zip(repositories, looked, strict=True):
         with _logged(context, repository_id):
             found.append(one.result())
+    forget_old_runs(context.instance, runs.names, found)
+    found = [(run, keys[: run.options.keep_runs]) for run, keys in found]
     for (repository, keys), told in zip(found, _told(context, runs.names, found), strict=True):
         with _logged(context, repository.repository.id):
             swept = tables.runs(repository.store, DELETION_REPORT.folder) if told.open else ()
@@ -163,10 +164,39 @@ def _waiting(
 def _look(
     environment: Environment, settings: Settings, repository_id: str, now: datetime
 ) -> tuple[Run, Sequence[RunKey]]:
-    """Open a repository, and list its newest runs: those whose tables house-keeping keeps."""
+    """Open a repository, and list its runs, newest first."""
     run = open_run(environment, repository_id, RunKey.at(now), settings.run_options(repository_id))
-    keys = tables.runs(run.store, tables.NAMESPACE_SLICES.folder)
-    return run, keys[: run.options.keep_runs]
+    return run, tables.runs(run.store, tables.NAMESPACE_SLICES.folder)
+
+
+def forget_old_runs(
+    instance: dg.DagsterInstance, names: Names, found: Sequence[tuple[Run, Sequence[RunKey]]]
+) -> None:
+    """Take runs out of Dagster's partitions that are over; their events stay in Dagster's log.
+
+    Those are older than all that the stores have of their repository, as pruned ones are, or did
+    not do their work, as a later one has done.
+
+    Args:
+        instance: Dagster's instance.
+        names: Those of the collector.
+        found: Repositories with the keys of their stored runs, newest first.
+    """
+    oldest = {run.repository.id: keys[-1] for run, keys in found if keys}
+    done = instance.get_materialized_partitions(names.key(HOUSE_KEEPING))
+    known = list[tuple[str, str, RunKey]]()
+    for partition in instance.get_dynamic_partitions(names.named("repository_run")):
+        with suppress(SettingsError):  # somebody's own key: nothing of lakegc's is under it
+            known.append((partition, *parse_partition_key(partition)))
+    newest_done = dict(sorted((of, key) for partition, of, key in known if partition in done))
+    over = {
+        partition
+        for partition, of, key in known
+        if of in oldest
+        and (key < oldest[of] or (partition not in done and key < newest_done.get(of, key)))
+    }
+    for partition in over - being_made(instance, over):
+        instance.delete_dynamic_partition(names.named("repository_run"), partition)
 
 
 def _told(
@@ -237,9 +267,6 @@ def _tell_what_it_came_to(
         telling.materialize(
             HOUSE_KEEPING, {**repeated_metadata(_HOUSE), **of_house_keeping(_HOUSE)}
         )
-        failed = failed_before(instance, names, telling.partition)
-        left_open = engine.sweep.left_open(run.store, failed)
-        forget_runs(instance, repository_id, failed - left_open, names)
         if is_fresh:
             newest_run = of_repository(names, repository_id, run.key, mark, sweep)
             instance.report_runless_asset_event(newest_run)

@@ -58,7 +58,6 @@ LONGEST = (
     "pipes/test_payloads.py",
     "lakegc_dagster/test_dagster_runs.py",
     "launch/test_ui.py",
-    "in_dagster/test_failed_runs.py",
     "faults/test_faults_of_undo.py",
 )
 # As `lakegc` sets it, which any test of a command does for all tests after it.

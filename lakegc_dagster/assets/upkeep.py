@@ -12,9 +12,7 @@ from lakegc_dagster.assets.declaration import declared
 from lakegc_dagster.assets.of_repositories import report_run
 from lakegc_dagster.headlines import of_house_keeping
 from lakegc_dagster.in_dagster.done_before import is_at_rest, repeated_metadata
-from lakegc_dagster.in_dagster.failed_runs import failed_before, forget_failed
 from lakegc_dagster.metadata import above, counters_metadata, work_metadata
-from lakegc_dagster.partitions import forget_runs, parse_partition_key
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.runs.run_config import HOUSE_KEEPING, VERDICT, LeaseConfig
 from spark_core.records.tables import DELETION_REPORT
@@ -41,15 +39,10 @@ def house_keeping(
                 **of_house_keeping(engine.closed_runs.AT_REST),
             }
         )
-    failed = failed_before(context.instance, runs.names, context.partition_key)
     with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
         house = engine.house_keeping.after_run(run)
-        left_open = engine.sweep.left_open(run.store, failed)
     context.log.info(house.words)
     # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
-    repository_id, _ = parse_partition_key(context.partition_key)
-    forget_runs(context.instance, repository_id, house.pruned.runs, runs.names)
-    forget_failed(context, runs.names, failed, left_open=left_open)
     report_run(context, runs.names, may_sweep=run.options.may_sweep)
     worked = work_metadata(runs.work_of(context.partition_key, HOUSE_KEEPING))
     told = above(of_house_keeping(house.words), counters_metadata(house.facts))

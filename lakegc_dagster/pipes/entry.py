@@ -58,7 +58,6 @@ from spark_core.settings.environment import open_environment, session_of
 from spark_core.settings.file import PREFIX, Beside
 from spark_core.spark import placement
 from spark_core.spark.placement import default_master
-from spark_core.sweep import left_open
 from spark_core.upkeep import house_keeping
 
 if TYPE_CHECKING:
@@ -100,7 +99,6 @@ class Asked:
         options: What a person asks of the run, as arguments of `open_run`.
         is_backfill: Whether no sweep may begin, and no house is kept.
         made: Names of the assets that an earlier try of this request made.
-        failed: Earlier run keys of which is asked whether a sweep did not end.
     """
 
     settings: Mapping[str, Any]
@@ -113,7 +111,6 @@ class Asked:
     options: Mapping[str, Any]
     is_backfill: bool = False
     made: Sequence[str] = ()
-    failed: Sequence[str] = ()
 
 
 def main() -> int:
@@ -301,8 +298,7 @@ def _house(run: Run, asked: Asked, repeated: Told) -> Told:
         }
     with phase(NOTHING_BY_HOUSE_KEEPING):
         house = house_keeping.after_run(run)
-    left = left_open(run.store, map(RunKey.parse, asked.failed))
-    return {"facts": _json(house.facts), "words": house.words, "left_open": [*map(str, left)]}
+    return {"facts": _json(house.facts), "words": house.words}
 
 
 def _json(facts: Mapping[str, Any]) -> Any:

@@ -21,7 +21,6 @@ from lakegc_dagster.headlines import (
     of_verdict,
 )
 from lakegc_dagster.in_dagster.done_before import made_assets, repeated_metadata
-from lakegc_dagster.in_dagster.failed_runs import failed_before, forget_failed
 from lakegc_dagster.in_dagster.failures import failure_of, raising_failures, refusal_of
 from lakegc_dagster.in_dagster.private_doors import is_of_a_backfill
 from lakegc_dagster.metadata import (
@@ -32,13 +31,12 @@ from lakegc_dagster.metadata import (
     work_metadata,
 )
 from lakegc_dagster.names import Names, asset_name
-from lakegc_dagster.partitions import forget_runs, parse_partition_key
+from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.pipes.launchers import Launcher
 from lakegc_dagster.runs.run_config import HOUSE_KEEPING, LaunchedConfig
 from spark_core import errors
 from spark_core.checks import CheckResult
 from spark_core.errors import IncompleteReadError, LakegcError
-from spark_core.model import RunKey
 from spark_core.phases import add_state
 from spark_core.prices import Price
 from spark_core.records.manifest import Manifest
@@ -85,7 +83,7 @@ def build_launched(
     )
     def launched_run(context: dg.AssetExecutionContext, config: LaunchedConfig) -> Iterator[Result]:
         with raising_failures(lambda _error: None, retries=retries[context.run_id]):
-            asked = asked_of(context, settings, config, names)
+            asked = asked_of(context, settings, config)
             try:
                 done = launcher(context, {ASKED: asked})
             except Exception as lost:
@@ -98,9 +96,7 @@ def build_launched(
     return launched_run
 
 
-def asked_of(
-    context: dg.AssetExecutionContext, settings: Settings, config: LaunchedConfig, names: Names
-) -> Told:
+def asked_of(context: dg.AssetExecutionContext, settings: Settings, config: LaunchedConfig) -> Told:
     """Return what the entry is asked for, as `entry.Asked` has it.
 
     Raises:
@@ -118,10 +114,6 @@ def asked_of(
         "options": config.model_dump(),
         "is_backfill": is_of_a_backfill(context.run.tags),
         "made": made_assets(context),
-        "failed": [
-            str(earlier)
-            for earlier in failed_before(context.instance, names, context.partition_key)
-        ],
     }
 
 
@@ -172,15 +164,6 @@ def results_of(
         metadata = {**again, **_metadata(context, told, options.price)}
         yield dg.MaterializeResult(asset_key=names.key(told["asset"]), metadata=metadata)
         if told["asset"] == HOUSE_KEEPING:
-            pruned = [RunKey.parse(run) for run in told["facts"]["pruned_runs"]]
-            forget_runs(context.instance, repository_id, pruned, names)
-            left_open = {RunKey.parse(run) for run in told.get("left_open", ())}
-            forget_failed(
-                context,
-                names,
-                failed_before(context.instance, names, context.partition_key),
-                left_open=left_open,
-            )
             report_run(context, names, may_sweep=options.may_sweep)
 
 

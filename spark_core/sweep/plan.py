@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 import pyarrow as pa
@@ -62,18 +61,6 @@ def require_unfinished(run: Run) -> StoredTable | None:
             "brings back what lies in quarantine.",
         )
     return earlier
-
-
-def left_open(store: ObjectStore, keys: Iterable[RunKey]) -> set[RunKey]:
-    """Return those of some runs whose sweep was begun and has not ended, as far as is known.
-
-    A report that cannot be read does not say that it ended.
-
-    Args:
-        store: Rooted at the namespace.
-        keys: Runs to look at; each costs a request or two.
-    """
-    return {key for key in keys if journal.is_begun(store, key) and not has_ended(store, key)}
 
 
 def has_ended(store: ObjectStore, key: RunKey) -> bool:

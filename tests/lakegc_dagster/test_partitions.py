@@ -2,7 +2,6 @@
 
 import threading
 from datetime import UTC, datetime, timedelta
-from itertools import product
 
 import dagster as dg
 import pytest
@@ -12,7 +11,6 @@ from lakegc_dagster.names import OWN
 from lakegc_dagster.partitions import (
     add_partition,
     carry_over,
-    forget_runs,
     parse_partition_key,
     partition_key,
     repository_run,
@@ -52,18 +50,6 @@ def test_a_run_that_was_added_is_a_partition_and_adding_it_again_changes_nothing
 
 def _days(*days):
     return [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in days]
-
-
-def test_forgotten_runs_go_and_those_of_other_repositories_and_days_stay():
-    with dg.DagsterInstance.ephemeral() as instance:
-        for repository_id, key in product(("one", "two"), _days(17, 18, 19)):
-            add_partition(instance, repository_id, key)
-        for _ in range(2):  # the second time they are gone already
-            forget_runs(instance, "one", _days(17, 18))
-            left = [("one", 19), ("two", 17), ("two", 18), ("two", 19)]
-            assert sorted(instance.get_dynamic_partitions("repository_run")) == [
-                f"{repository_id}|2026-11-{day}T02-00-00Z" for repository_id, day in left
-            ]
 
 
 TWO_DIMENSIONS = dg.MultiPartitionsDefinition(

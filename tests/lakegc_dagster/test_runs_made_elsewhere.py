@@ -353,8 +353,27 @@ def test_what_failed_is_no_partition_once_a_later_run_was_told_that_did_its_work
     assert len(partitions(place)) == 2
     assert made(place, good) is None
     assert tick(place) == 1
-    assert partitions(place) == [partition_key(place.repository_id, good)]
     assert tick(place) == 0
+    assert partitions(place) == [partition_key(place.repository_id, good)]
+
+
+def test_runs_that_are_over_are_no_partitions_and_all_others_stay(place):
+    pruned, going, first, broken, last, young = map(at, (9, 8, 7, 6, 5, 4))
+    for key in (first, last):
+        made(place, key)
+    assert tick(place) == 2
+    mine = {key: partition_key(place.repository_id, key) for key in (pruned, going, broken, young)}
+    others = [partition_key("other", pruned), f"{place.repository_id}|last week"]
+    place.instance.add_dynamic_partitions("repository_run", [*mine.values(), *others])
+    tags = {"dagster/partition": mine[going]}
+    running = dg.DagsterRun("mark", status=dg.DagsterRunStatus.STARTED, tags=tags)
+    place.instance.add_run(running)
+    assert tick(place) == 0
+    stored = [partition_key(place.repository_id, key) for key in (first, last)]
+    assert {*partitions(place)} == {*stored, *others, mine[young], mine[going]}
+    place.instance.report_run_failed(running)
+    assert tick(place) == 0
+    assert {*partitions(place)} == {*stored, *others, mine[young]}
 
 
 def test_a_mark_is_told_again_when_it_was_swept(place):

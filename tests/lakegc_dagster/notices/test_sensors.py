@@ -50,12 +50,14 @@ def test_without_anybody_to_tell_there_are_no_sensors():
         "configured_repositories",
         "due_repositories",
         "requested_runs",
+        "runs_made_elsewhere",
     }
     on = sensors(settings(webhook_env="HOOK"))
     assert set(on) == {
         "due_repositories",
         "configured_repositories",
         "requested_runs",
+        "runs_made_elsewhere",
         "tell_of_failed_and_refused_runs",
         "tell_of_overdue_and_waiting_repositories",
     }

@@ -22,7 +22,7 @@ from spark_core.records.journal import JournalEnd
 from spark_core.report.past_runs import past_runs
 from spark_core.report.status_of_runs import status_of
 from spark_core.sweep.dead_sweeps import dead_sweeps, end_journal
-from spark_core.sweep.plan import left_open, require_unfinished
+from spark_core.sweep.plan import has_ended, require_unfinished
 from spark_core.sweep.quarantine import key_of
 from spark_core.upkeep import house_keeping, own_files, purge_quarantine
 from spark_core.upkeep.purge_quarantine import Purged
@@ -193,7 +193,7 @@ def test_before_its_journal_is_ended_nothing_of_a_dead_sweep_goes(tonight, dead)
 def test_nobody_goes_on_with_what_was_ended(tonight, dead):
     moved(dead, "data/s/a")
     assert require_unfinished(dead.run) is None
-    assert left_open(tonight.store, [dead.run.key]) == {dead.run.key}
+    assert not has_ended(tonight.store, dead.run.key)
     end(tonight)
     with pytest.raises(UnsafePlanError) as refused:
         require_unfinished(dead.run)
@@ -202,7 +202,7 @@ def test_nobody_goes_on_with_what_was_ended(tonight, dead):
     assert f"{left} {tonight.key} ended it at" in said
     assert "1 objects lay in quarantine, until 2026-12-20 02:00 UTC at least" in said
     assert f"`lakegc restore repo {dead.run.key}`" in said
-    assert left_open(tonight.store, [dead.run.key]) == set()
+    assert has_ended(tonight.store, dead.run.key)
 
 
 def test_its_own_sweep_and_one_with_a_report_are_not_ended(tonight, dead):
