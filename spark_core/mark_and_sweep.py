@@ -47,7 +47,7 @@ class Collected:
         job: What was asked of it.
         manifests: The tables that are stored, by name.
         checks: What the checks of the mark said.
-        report: The report of a mark that was not swept; None if there is none.
+        report: The report of the sweep, or of a mark that was not swept; None if there is none.
         house: What house-keeping did and found, in words; None if there was none.
         error: The refusal or failure that ended it; None if all was done.
         work: Who did the work.
@@ -118,7 +118,7 @@ def _collect(done: Collected, on_event: OnEvent) -> None:
     if job != "mark":
         stored = sweep(run, on_event)
         with phase(SWEEP_STANDS):
-            done.report = report.load(run)
+            _, done.report = report.make(run)
             sweeping.require_complete(stored)
     with phase(NOTHING_DELETED if job == "mark" else SWEEP_STANDS):
         done.house = house_keeping.after_run(run).words

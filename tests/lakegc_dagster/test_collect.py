@@ -284,6 +284,18 @@ def test_house_is_kept_after_a_run_and_told(opened, monkeypatch):
     assert done.house == "tables of 1 old runs pruned (5 files, 1.0 kB)"
 
 
+def test_a_sweep_whose_report_cannot_be_made_is_done_all_the_same(opened, ground, monkeypatch):
+    def silent(*_asked, **_more):
+        raise TransientError("no answer in 120 s")
+
+    monkeypatch.setattr("spark_core.report.of_sweep", silent)
+    done = collect(opened(new_key()), "mark_and_sweep")
+    assert done.error is None
+    assert done.report is None
+    assert done.house is not None
+    assert ground.objects() == ground.alive
+
+
 def test_a_mistake_of_ours_leaves_it_with_what_was_deleted_as_a_note(opened, monkeypatch):
     def broken(run):
         raise ZeroDivisionError("a bug")
