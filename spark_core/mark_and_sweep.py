@@ -171,14 +171,13 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
 
 def _mark_and_conclude(run: Run, on_event: OnEvent) -> Concluded:
     made: dict[str, StoredTable] = {}
+    named, clock = tables.POLICY_EXPIRATIONS, run.environment.clock
     with phase(NOTHING_DELETED):
         for spec in tables.MARK_TABLES:
             if spec is tables.EXPIRED_ADDRESSES:
-                policies.store_if_asked(run)
+                until_done(lambda _: policies.store_if_asked(run), named.name, on_event, clock)
             made[spec.name] = _keep(run, spec, partial(mark.make, run, spec, made), on_event)
-        concluded = until_done(
-            lambda _: conclude_and_report(run), "verdict", on_event, run.environment.clock
-        )
+        concluded = until_done(lambda _: conclude_and_report(run), "verdict", on_event, clock)
         for result in concluded.results:
             on_event(Event.checked(result))
     return concluded

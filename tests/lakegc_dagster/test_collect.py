@@ -316,7 +316,9 @@ def test_a_full_disk_in_a_step_is_named_with_the_next_step(opened, monkeypatch):
     assert str(done.error).endswith("Nothing was deleted.")
 
 
-@pytest.mark.parametrize("step", ["retained_commits", "verdict", "deletion_report"])
+@pytest.mark.parametrize(
+    "step", ["retained_commits", "policy_expirations", "verdict", "deletion_report"]
+)
 @pytest.mark.parametrize("heals_after", [RETRIES, RETRIES + 1])
 def test_each_step_of_a_run_is_tried_again_when_a_server_or_store_does_not_answer(
     opened, ground, monkeypatch, step, heals_after
@@ -336,6 +338,9 @@ def test_each_step_of_a_run_is_tried_again_when_a_server_or_store_does_not_answe
         monkeypatch.setattr(
             mark_and_sweep, "conclude_and_report", silent(mark_and_sweep.conclude_and_report)
         )
+    elif step == "policy_expirations":
+        whole = mark_and_sweep.policies.store_if_asked
+        monkeypatch.setattr(mark_and_sweep.policies, "store_if_asked", silent(whole))
     elif step == "deletion_report":
         monkeypatch.setattr(
             mark_and_sweep, "sweep_or_report", silent(mark_and_sweep.sweep_or_report)
