@@ -205,5 +205,6 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
 
 def is_started() -> bool:
     """Say whether this thread has a session already."""
-    spark = sys.modules.get("pyspark.sql")
-    return spark is not None and spark.SparkSession.getActiveSession() is not None
+    # Another thread may be importing Spark at this moment.
+    session = getattr(sys.modules.get("pyspark.sql"), "SparkSession", None)
+    return session is not None and session.getActiveSession() is not None

@@ -164,8 +164,9 @@ class Attempt:
 
 def attempt() -> Attempt | None:
     """Return the attempt that this process works on; None on the driver."""
-    spark = sys.modules.get("pyspark")
-    context = None if spark is None else spark.TaskContext.get()
+    # Another thread may be importing Spark at this moment.
+    of_task = getattr(sys.modules.get("pyspark"), "TaskContext", None)
+    context = None if of_task is None else of_task.get()
     return None if context is None else Attempt(context.taskAttemptId(), context.attemptNumber())
 
 

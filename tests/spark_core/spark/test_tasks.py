@@ -8,7 +8,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 from queue import Queue
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -127,6 +127,14 @@ def test_no_session_is_started_to_ask_for_its_cores(monkeypatch):
     assert [reading_tasks(wanted, None) for wanted in (95, 96, 97)] == [95, 96, 96]
     monkeypatch.setattr(tasks.placement, "are_executors_chosen", lambda: True)
     assert reading_tasks(50, None) == 50
+
+
+def test_this_process_is_the_driver_while_another_thread_of_it_imports_spark(monkeypatch):
+    # What Python has of a package before its imports have ended.
+    for name in ("pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert tasks.attempt() is None
+    assert not tasks.is_started()
 
 
 def test_one_task_is_made_of_many_and_none_of_none():
