@@ -267,7 +267,8 @@ def _tell_what_it_came_to(
         telling.materialize(
             HOUSE_KEEPING, {**repeated_metadata(_HOUSE), **of_house_keeping(_HOUSE)}
         )
-        if is_fresh:
+        # Nothing in the store tells a mark that somebody is to sweep from a sweep that was refused.
+        if is_fresh and (sweep or not run.options.may_sweep):
             newest_run = of_repository(names, repository_id, run.key, mark, sweep)
             instance.report_runless_asset_event(newest_run)
         if not sweep and not run.options.may_sweep:

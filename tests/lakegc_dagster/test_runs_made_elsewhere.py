@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import dagster as dg
@@ -389,6 +389,40 @@ def test_a_mark_is_told_again_when_it_was_swept(place):
     newest, *_ = materializations(place, OWN.of_repository(place.repository_id))
     assert newest.asset_materialization.metadata["objects_deleted"].value == len(place.garbage)
     assert tick(place) == 0
+
+
+class KilledError(BaseException):
+    """What ends a sweep after its deletions."""
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ("require_unchanged_repository", RepositoryStateError("it changed", "Mark again.")),
+        ("write_report", KilledError()),
+    ],
+)
+def test_a_run_without_the_end_of_its_sweep_makes_its_repository_not_fresh(
+    place, monkeypatch, end, why
+):
+    def ended(*_args):
+        raise why
+
+    key, of_it = at(1), OWN.of_repository(place.repository_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"spark_core.sweep.{end}", ended)
+        with suppress(KilledError):
+            assert made(place, key) is why
+    assert tick(place) == 1
+    assert not materializations(place, of_it)
+    # Once it was swept, and where nothing is to be swept.
+    assert made(place, key, "sweep") is None
+    assert tick(place) == 1
+    assert len(materializations(place, of_it)) == 1
+    marked = place.with_settings(mode="mark")
+    assert made(marked, at(0), "mark") is None
+    assert tick(marked) == 1
+    assert len(materializations(place, of_it)) == 2
 
 
 @pytest.mark.spark
