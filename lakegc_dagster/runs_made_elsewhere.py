@@ -35,7 +35,7 @@ from lakegc_dagster.schedules.freshness import stale_after
 from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, LakegcError, SettingsError, VerdictError
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import journal, tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import DELETION_REPORT, POLICY_EXPIRATIONS, TableSpec
 from spark_core.run import Environment, Run, open_run
@@ -174,8 +174,8 @@ def forget_old_runs(
 ) -> None:
     """Take runs out of Dagster's partitions that are over; their events stay in Dagster's log.
 
-    Those are older than all that the stores have of their repository, as pruned ones are, or did
-    not do their work, as a later one has done.
+    Those are older than all that the stores have of their repository, or pruned, or did not do
+    their work, as a later one has done.
 
     Args:
         instance: Dagster's instance.
@@ -195,8 +195,31 @@ def forget_old_runs(
         if of in oldest
         and (key < oldest[of] or (partition not in done and key < newest_done.get(of, key)))
     }
+    shown = {partition for partition, _, _ in known} - over
+    for run, keys in found:
+        with suppress(LakegcError):  # the next tick asks again
+            over |= {_partition(run.at(key)) for key in _pruned(run, keys, shown)}
     for partition in over - being_made(instance, over):
         instance.delete_dynamic_partition(names.named("repository_run"), partition)
+
+
+def _pruned(run: Run, keys: Sequence[RunKey], shown: Collection[str]) -> Iterator[RunKey]:
+    """Yield the runs that house-keeping prunes, of which the manifests stay.
+
+    It leaves one whose sweep has not ended, and one with objects in quarantine.
+    """
+    # Loading the definitions needs no store.
+    from spark_core.upkeep.own_files import has_quarantined
+
+    for key in keys[run.options.keep_runs :]:
+        is_old = run.now() - key.instant > run.options.max_mark_age
+        if (
+            is_old
+            and _partition(run.at(key)) in shown
+            and not has_quarantined(run.store, key)
+            and (not journal.is_begun(run.store, key) or engine.sweep.has_ended(run.store, key))
+        ):
+            yield key
 
 
 def _told(

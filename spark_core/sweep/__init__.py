@@ -42,6 +42,7 @@ from spark_core.sweep.deletion_report import require_complete as require_complet
 from spark_core.sweep.first_sweep import require_answered
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.objects_now import Row
+from spark_core.sweep.plan import has_ended as has_ended
 from spark_core.sweep.plan import require_same_mark, require_unfinished, require_whole_plan
 from spark_core.sweep.plan import require_unchanged_repository as require_unchanged_repository
 from spark_core.sweep.policy_now import ByPolicy

@@ -1,5 +1,6 @@
 """What Dagster is told of runs that it did not make, but the engine, called by commands or cron."""
 
+import os
 import re
 from collections import Counter
 from contextlib import contextmanager, suppress
@@ -299,6 +300,27 @@ def test_a_refused_mark_is_told_as_its_failed_check_and_not_as_work_that_was_don
     assert metadata(strict, "verdict", key)["passed"].value is False
     assert not materializations(strict, OWN.of_repository(strict.repository_id))
     assert tick(strict) == 0
+
+
+@pytest.mark.parametrize("quarantine", [False, True])
+def test_runs_that_house_keeping_pruned_are_no_partitions_and_one_in_quarantine_is(
+    place, quarantine
+):
+    place = place.with_settings(keep_runs=1, quarantine=quarantine)
+    # The objects were there for the second one to delete.
+    keys = [new_key(ago=timedelta(days=days)) for days in (30, 20)]
+    for key in keys:
+        assert made(place, key) is None
+        assert tick(place) == 1
+    folder = place.sandbox.blockstore / place.repository_id / lakegc_keys.ROOT
+    for file in folder.rglob("*"):
+        os.utime(file, times=(keys[0].instant.timestamp(),) * 2)
+    keys.append(at(1))
+    assert made(place, keys[2]) is None
+    assert tick(place) == 1
+    assert tick(place) == 0
+    ours = [partition_key(place.repository_id, key) for key in keys]
+    assert {*partitions(place)} == {*ours[1 if quarantine else 2 :]}
 
 
 def failing(monkeypatch, place, after):
