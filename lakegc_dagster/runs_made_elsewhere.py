@@ -175,7 +175,7 @@ def forget_old_runs(
     """Take runs out of Dagster's partitions that are over; their events stay in Dagster's log.
 
     Those are older than all that the stores have of their repository, or pruned, or did not do
-    their work, as a later one has done.
+    their work, as a later one has done. One whose sweep has not ended stays.
 
     Args:
         instance: Dagster's instance.
@@ -199,6 +199,11 @@ def forget_old_runs(
     for run, keys in found:
         with suppress(LakegcError):  # the next tick asks again
             over |= {_partition(run.at(key)) for key in _pruned(run, keys, shown)}
+            over -= {
+                partition
+                for key in keys
+                if (partition := _partition(run.at(key))) in over and _is_open(run, key)
+            }
     for partition in over - being_made(instance, over):
         instance.delete_dynamic_partition(names.named("repository_run"), partition)
 
@@ -217,9 +222,14 @@ def _pruned(run: Run, keys: Sequence[RunKey], shown: Collection[str]) -> Iterato
             is_old
             and _partition(run.at(key)) in shown
             and not has_quarantined(run.store, key)
-            and (not journal.is_begun(run.store, key) or engine.sweep.has_ended(run.store, key))
+            and not _is_open(run, key)
         ):
             yield key
+
+
+def _is_open(run: Run, key: RunKey) -> bool:
+    """Say whether a sweep was begun and has not ended, as far as is known."""
+    return journal.is_begun(run.store, key) and not engine.sweep.has_ended(run.store, key)
 
 
 def _told(

@@ -35,7 +35,7 @@ _OBJECTS: dict[Outcome, str] = {
     "swept": "were deleted",
     "marked": "may go",
     "refused": "would go",
-    "failed": "would go",
+    "failed": "were to go",
     "settings": "would go",
 }
 _EXIT_CODES: dict[Outcome, int] = {
@@ -101,8 +101,10 @@ class RepositoryEnd:
         objects = size_bytes = None
         price = settings.run_options(repository_id).price
         if swept is not None:
-            objects, size_bytes = outcomes_of(swept).get("deleted", (0, 0))
             plan = DeletionFigures.of(swept)
+            deleted = outcomes_of(swept).get("deleted", (0, 0))
+            planned = (plan.planned_objects, plan.planned_bytes)
+            objects, size_bytes = deleted if error is None else planned
             price = price and price.over(plan.planned_by_class or {}, plan.planned_bytes or 0)
         elif marked is not None:
             figures = ExpiredFigures.of(marked)

@@ -379,6 +379,20 @@ def test_what_failed_is_no_partition_once_a_later_run_was_told_that_did_its_work
     assert partitions(place) == [partition_key(place.repository_id, good)]
 
 
+def test_a_run_whose_sweep_has_not_ended_stays_a_partition(place, monkeypatch):
+    broken, good = at(2), at(1)
+    interrupted(place, broken)
+    monkeypatch.setattr(module.journal, "is_begun", lambda _store, key: key == broken)
+    assert tick(place) == 1
+    assert made(place, good) is None
+    assert tick(place) == 1
+    assert tick(place) == 0
+    assert len(partitions(place)) == 2
+    monkeypatch.undo()
+    tick(place)
+    assert partitions(place) == [partition_key(place.repository_id, good)]
+
+
 def test_runs_that_are_over_are_no_partitions_and_all_others_stay(place):
     pruned, going, first, broken, last, young = map(at, (9, 8, 7, 6, 5, 4))
     for key in (first, last):
