@@ -20,6 +20,7 @@ from spark_core.lakefs.entry_lists import EntryCalls
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.refs import RefsCalls
 from spark_core.lakefs.rules import RulesCalls
+from spark_core.lakefs.sdk import import_sdk
 from spark_core.lakefs.transport import OnAway, Transport
 from spark_core.model import Repository
 
@@ -55,6 +56,7 @@ class LakeFSServer(RefsCalls, EntryCalls, RulesCalls):
     def __init__(
         self, options: ServerOptions, *, clock: Clock | None = None, on_away: OnAway | None = None
     ) -> None:
+        import_sdk()
         from lakefs_sdk.api.config_api import ConfigApi
         from lakefs_sdk.api.internal_api import InternalApi
         from lakefs_sdk.api.metadata_api import MetadataApi

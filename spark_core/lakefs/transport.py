@@ -35,6 +35,7 @@ from spark_core.lakefs.logins import KeyPair, Login
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.proxies import proxy_of
 from spark_core.lakefs.renewed_token import RenewedToken
+from spark_core.lakefs.sdk import import_sdk
 
 if TYPE_CHECKING:
     # Imported at each call: executors import this package, and never call the server.
@@ -66,6 +67,7 @@ class Transport:
     def __init__(self, options: ServerOptions, clock: Clock, on_away: OnAway | None = None) -> None:
         self.options = options
         self.clock_reading: ClockReading | None = None
+        import_sdk()
         from lakefs_sdk.api_client import ApiClient
         from lakefs_sdk.configuration import Configuration
 

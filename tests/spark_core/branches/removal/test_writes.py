@@ -51,25 +51,18 @@ def test_what_is_sent_is_what_the_api_documents(client):
     server, scripted = client(done)
     answers = [call(Writes(server)) for call in CALLS.values()]
     assert answers == [COMMIT, True, None, None, COMMIT, COMMIT, None]
+    # What is left out is false for the server.
     assert [asked.body for asked in scripted.calls] == [
-        {"name": "work", "source": COMMIT, "force": False, "hidden": False},
+        {"name": "work", "source": COMMIT},
         None,
         {"paths": ["a"]},
-        {"type": "object", "path": "a", "force": False},
-        {"message": "message", "metadata": {"k": "v"}, "allow_empty": False, "force": False},
-        {
-            "message": "message",
-            "metadata": {"k": "v"},
-            "force": False,
-            "allow_empty": False,
-            "squash_merge": False,
-        },
+        {"type": "object", "path": "a"},
+        {"message": "message", "metadata": {"k": "v"}},
+        {"message": "message", "metadata": {"k": "v"}},
         {
             "ref": COMMIT,
             "parent_number": 1,
             "commit_overrides": {"message": "message", "metadata": {"k": "v"}},
-            "force": False,
-            "allow_empty": False,
         },
     ]
 
