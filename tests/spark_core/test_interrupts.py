@@ -92,12 +92,13 @@ def test_without_an_interrupt_it_gives_the_result_or_the_error_of_the_work():
 
 
 def test_both_threads_end_and_the_old_handlers_come_back():
-    interrupts, began, heard = Interrupts(), threading.Barrier(3), []
+    interrupts, began, begun, heard = Interrupts(), threading.Barrier(3), [], []
     before = signal.getsignal(signal.SIGINT)
 
     def work(name):
         try:
             with interrupts.heard_here():
+                begun.append(name)
                 began.wait()
                 while True:
                     time.sleep(0.01)
@@ -114,7 +115,9 @@ def test_both_threads_end_and_the_old_handlers_come_back():
     threading.Thread(target=press, daemon=True).start()
     with pytest.raises(KeyboardInterrupt), interrupts.passed_on():
         list(side_by_side(["a", "b", "never begun"], work, at_once=2))
-    assert sorted(heard) == ["a", "b"]
+    # The third one is heard, too, where a thread takes it before the caller has stopped them.
+    assert {"a", "b"} <= {*heard}
+    assert sorted(begun) == ["a", "b"]
     assert signal.getsignal(signal.SIGINT) is before
 
 
