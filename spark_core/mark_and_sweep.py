@@ -152,23 +152,6 @@ def require_possible(run: Run, job: Job) -> None:
     verdict.load(run)
 
 
-def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
-    """Make the five tables of a mark in their order, check them and store the verdict.
-
-    Args:
-        run: The run.
-        on_event: Called for every table.
-
-    Returns:
-        The verdict, passed or not. After a passed verdict a mark for the reference job is written,
-        where the options ask for it.
-
-    Raises:
-        LakegcError: The error of any step; the steps before it stay stored.
-    """
-    return _mark_and_conclude(run, on_event).verdict
-
-
 def _mark_and_conclude(run: Run, on_event: OnEvent) -> Concluded:
     made: dict[str, StoredTable] = {}
     named, clock = tables.POLICY_EXPIRATIONS, run.environment.clock

@@ -55,7 +55,7 @@ def test_collect_makes_each_table_from_the_stored_tables_that_its_spec_names(mon
     )
     run = SimpleNamespace(environment=SimpleNamespace(clock=None))
     with pytest.raises(ConcludedError):
-        mark_and_sweep.mark_and_conclude(run, lambda *_: None)
+        mark_and_sweep.collect(run, "mark")
     *four, expired = [
         (spec.name, tuple(f"stored {name}" for name in spec.parents)) for spec in tables.MARK_TABLES
     ]
