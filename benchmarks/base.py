@@ -90,7 +90,7 @@ def mark_and_sweep(
     # Quarantine, the default on local files, would copy what a synthetic store does not have.
     options = RunOptions(may_sweep=True, optimized=True, quarantine=False)
     run = open_run(environment, REPOSITORY, RunKey.at(at), options)
-    verdict = mark_and_conclude(run, lambda _: None)
+    verdict = mark_and_conclude(run, lambda _: None).verdict
     if not verdict.passed:
         raise VerdictError(f"the base did not pass: {verdict.failed}", "Mend the fixture.")
     stored, _ = keep(run, sweep(run, lambda _: None))

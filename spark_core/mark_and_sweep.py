@@ -110,7 +110,7 @@ def _collect(done: Collected, on_event: OnEvent) -> None:
             # YARN takes a program that never asks for its session for one that failed.
             run.environment.spark()
     if job != "sweep":
-        concluded = _mark_and_conclude(run, on_event)
+        concluded = mark_and_conclude(run, on_event)
         done.checks, done.report = concluded.results, concluded.report
         refused = verdict.refusal_of(run.repository.id, run.key, concluded.results)
         if refused is not None or not concluded.verdict.passed:
@@ -152,7 +152,16 @@ def require_possible(run: Run, job: Job) -> None:
     verdict.load(run)
 
 
-def _mark_and_conclude(run: Run, on_event: OnEvent) -> Concluded:
+def mark_and_conclude(run: Run, on_event: OnEvent) -> Concluded:
+    """Make the five tables of a mark in their order, check them and store the verdict.
+
+    Args:
+        run: The run.
+        on_event: Called for every table.
+
+    Raises:
+        LakegcError: The error of any step; the steps before it stay stored.
+    """
     made: dict[str, StoredTable] = {}
     named, clock = tables.POLICY_EXPIRATIONS, run.environment.clock
     with phase(NOTHING_DELETED):

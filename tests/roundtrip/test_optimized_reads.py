@@ -10,7 +10,7 @@ import pytest
 
 from lakegc_dagster.sandbox import gc
 from spark_core import lakegc_keys
-from spark_core.mark_and_sweep import _mark_and_conclude
+from spark_core.mark_and_sweep import mark_and_conclude
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.storage.local import LocalStore, listing
@@ -82,7 +82,7 @@ def test_a_mark_with_the_index_asks_the_store_seldom_and_for_nothing_twice(
     place.committed(12, "q", b"new")
     read_keys.clear()
     run = place.run(5, optimized=True, max_expired_share=1, max_missing_share=1)
-    assert _mark_and_conclude(run, lambda _: None).verdict.passed
+    assert mark_and_conclude(run, lambda _: None).verdict.passed
     assert ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).index is not None
     assert run.store.requests.total() <= MOST_REQUESTS
     assert set(read_keys.values()) == {1}
